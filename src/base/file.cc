@@ -1,0 +1,174 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+
+namespace tessera {
+namespace {
+
+Status errno_error(std::string_view what, std::string_view name) {
+  const int e = errno;
+  const Code code = e == ENOENT || e == ENOTDIR ? Code::no_such_file : Code::fail;
+  return error(code, "{} {}: {}", what, quoted(name), strerror(e));
+}
+
+// Takes over fd.
+Result<std::shared_ptr<Bytes>> map_fd(int fd, std::string_view name, bool strict) {
+  struct stat st;
+  if (fstat(fd, &st) != 0) {
+    Status s = errno_error("cannot inspect", name);
+    close(fd);
+    return s;
+  }
+  if (!S_ISREG(st.st_mode) || (strict && st.st_nlink > 1)) {
+    close(fd);
+    return error(Code::fail, "cannot use {}: it is not a {}regular file", quoted(name), strict ? "singly linked " : "");
+  }
+  const auto size = static_cast<size_t>(st.st_size);
+  void* data = size ? mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0) : nullptr;
+  Status failed = data == MAP_FAILED ? errno_error("cannot map", name) : Status{};
+  close(fd);
+  if (!failed.ok()) return failed;
+  return std::make_shared<Bytes>(
+      Bytes::Origin::mapped, data, size,
+      [](void* p, size_t n, void*) {
+        if (p) munmap(p, n);
+      },
+      nullptr, std::string(name));
+}
+
+// Without openat2 (old kernels, strict sandboxes): walk the components, following no link.
+int open_by_walking(int folder, const std::string& name) {
+  int at = dup(folder);
+  size_t begin = 0;
+  while (at >= 0 && begin <= name.size()) {
+    const size_t end = std::min(name.find('/', begin), name.size());
+    const std::string part = name.substr(begin, end - begin);
+    const bool last = end == name.size();
+    if (part.empty() || part == ".") {
+      if (last) break;
+      begin = end + 1;
+      continue;
+    }
+    int next = -1;
+    if (part == "..")
+      errno = EXDEV;
+    else
+      next = openat(at, part.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (last ? 0 : O_DIRECTORY));
+    const int e = errno;
+    close(at);
+    errno = e;
+    at = next;
+    if (last) break;
+    begin = end + 1;
+  }
+  return at;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Folder>> Folder::open(const std::string& path) {
+  const int fd = ::open(path.empty() ? "." : path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return errno_error("cannot open folder", path);
+  return std::shared_ptr<Folder>(new Folder(fd, path));
+}
+
+Folder::~Folder() { close(fd_); }
+
+Result<std::shared_ptr<Bytes>> Folder::map(std::string_view name, bool strict) const {
+  if (name.empty()) return error(Code::fail, "an empty file name was given");
+  if (name.find('\0') != name.npos || name.find('\\') != name.npos || name.size() > PATH_MAX)
+    return error(Code::fail, "file name {} is not a plain relative path", quoted(name));
+  const std::string path(name);
+  open_how how{};
+  how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (strict ? RESOLVE_NO_SYMLINKS : 0);
+  int fd = static_cast<int>(syscall(SYS_openat2, fd_, path.c_str(), &how, sizeof how));
+  if (fd < 0 && (errno == ENOSYS || errno == EPERM)) {
+    if (path[0] == '/')
+      errno = EXDEV;
+    else
+      fd = open_by_walking(fd_, path);
+  }
+  if (fd < 0 && (errno == EXDEV || errno == ELOOP))
+    return error(Code::fail, "file {} leaves the model's folder {}", quoted(name), quoted(path_));
+  if (fd < 0) return errno_error("cannot open", name);
+  return map_fd(fd, name, strict);
+}
+
+Result<std::shared_ptr<Bytes>> map_file(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return errno_error("cannot open", path);
+  return map_fd(fd, path, false);
+}
+
+std::string folder_of(const std::string& path) {
+  std::string real = path;
+  if (char* resolved = realpath(path.c_str(), nullptr)) {
+    real = resolved;
+    free(resolved);
+  }
+  const size_t slash = real.rfind('/');
+  return slash == real.npos ? "." : slash == 0 ? "/" : real.substr(0, slash);
+}
+
+Result<std::unique_ptr<AtomicFile>> AtomicFile::create(const std::string& path) {
+  static std::atomic<unsigned> serial{0};
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    std::string temporary = format("{}.tmp-{}-{}", path, static_cast<int64_t>(getpid()), serial++);
+    const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd >= 0) return std::unique_ptr<AtomicFile>(new AtomicFile(fd, path, std::move(temporary)));
+    if (errno != EEXIST) break;
+  }
+  return errno_error("cannot create", path);
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ < 0) return;
+  close(fd_);
+  unlink(temporary_.c_str());
+}
+
+Status AtomicFile::write(const void* data, size_t size) {
+  const char* next = static_cast<const char*>(data);
+  while (size > 0) {
+    const ssize_t n = ::write(fd_, next, std::min<size_t>(size, 1u << 30));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return errno_error("cannot write", path_);
+    next += n;
+    size -= static_cast<size_t>(n);
+  }
+  return {};
+}
+
+Status AtomicFile::finish() {
+  if (fsync(fd_) != 0) return errno_error("cannot write", path_);
+  if (rename(temporary_.c_str(), path_.c_str()) != 0) return errno_error("cannot name", path_);
+  close(fd_);
+  fd_ = -1;
+  const size_t slash = path_.rfind('/');
+  const std::string folder = slash == path_.npos ? "." : path_.substr(0, slash + 1);
+  if (const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); fd >= 0) {
+    fsync(fd);
+    close(fd);
+  }
+  return {};
+}
+
+Status write_file(const std::string& path, std::string_view content) {
+  TRY_ASSIGN(file, AtomicFile::create(path));
+  TRY(file->write(content.data(), content.size()));
+  return file->finish();
+}
+
+}  // namespace tessera

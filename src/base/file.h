@@ -1,0 +1,54 @@
+// Files: opened beneath a folder, mapped read-only, written atomically. The only place that calls open().
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+namespace tessera {
+
+// An open folder. Names given to it are resolved by the kernel and cannot leave it: no "..", no absolute path, no link
+// that points outside (links inside are fine).
+class Folder {
+ public:
+  static Result<std::shared_ptr<Folder>> open(const std::string& path);
+  ~Folder();
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  // Maps a regular file beneath this folder. `strict` also refuses links of any kind.
+  Result<std::shared_ptr<Bytes>> map(std::string_view name, bool strict = false) const;
+  const std::string& path() const { return path_; }
+
+ private:
+  Folder(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  int fd_;
+  std::string path_;
+};
+
+// Maps a file the user named: any path.
+Result<std::shared_ptr<Bytes>> map_file(const std::string& path);
+// The folder part of `path` after resolving a link at its end ("." if there is none).
+std::string folder_of(const std::string& path);
+
+// A file that appears under its final name only when finish() succeeds; destroying it earlier leaves nothing behind.
+class AtomicFile {
+ public:
+  static Result<std::unique_ptr<AtomicFile>> create(const std::string& path);
+  ~AtomicFile();
+  Status write(const void* data, size_t size);
+  Status finish();
+
+ private:
+  AtomicFile(int fd, std::string path, std::string temporary)
+      : fd_(fd), path_(std::move(path)), temporary_(std::move(temporary)) {}
+  int fd_;
+  std::string path_, temporary_;
+};
+
+Status write_file(const std::string& path, std::string_view content);
+
+}  // namespace tessera
