@@ -1,0 +1,24 @@
+#include "ops/compose.h"
+
+namespace tessera {
+
+ir::ValueId Composer::scalar(float v, ir::ValueId like) {
+  Result<Tensor> t = Tensor::scalar(v);
+  if (!t.ok()) return ir::kNone;
+  return op("CastLike", {constant(std::move(*t)), like});
+}
+
+ir::ValueId Composer::op(const char* type, std::vector<ir::ValueId> inputs, std::vector<ir::Attribute> attributes, size_t outputs) {
+  ir::Node n;
+  n.op_type = type;
+  n.version = node_.domain.empty() ? node_.version : 22;
+  n.name = node_.name + "/" + type;
+  n.attributes = std::move(attributes);
+  return patch_.node(std::move(n), std::move(inputs), outputs, node_.name + "/" + type);
+}
+
+void Composer::out(int o, ir::ValueId value) {
+  if (o < outputs() && node_.outputs[static_cast<size_t>(o)] != ir::kNone) patch_.replace(node_.outputs[static_cast<size_t>(o)], value);
+}
+
+}  // namespace tessera

@@ -1,0 +1,58 @@
+#include "ops/resolve.h"
+
+#include <algorithm>
+
+#include "ir/patch.h"
+#include "ops/compose.h"
+
+namespace tessera {
+namespace {
+
+const Op* find(const ir::Node& n, const ResolveOptions& options) {
+  for (const Op* op : options.extra)
+    if (n.domain == op->domain && n.op_type == op->name) return op;
+  return find_op(n.domain, n.op_type);
+}
+
+Status resolve_node(ir::Graph& graph, ir::NodeId id, const ResolveOptions& options) {
+  const ir::Node& n = graph.node(id);
+  const Op* op = find(n, options);
+  if (!op) return not_implemented("the operator {}{}{} is not in this library", n.domain, n.domain.empty() ? "" : ".", n.op_type);
+  if (n.domain.empty() && n.version > kNewestOpset)
+    return invalid_graph("operator set {} is newer than {}, the newest this library knows", n.version, kNewestOpset);
+  const auto newer = std::upper_bound(op->versions.begin(), op->versions.end(), n.version);
+  if (newer == op->versions.begin())
+    return invalid_graph("the operator does not exist in operator set {}; it came with {}", n.version, op->versions.front());
+  const int since = *(newer - 1);
+  if (op->compose) {
+    Composer composer(graph, id, since);
+    TRY(op->compose(composer));
+    return composer.apply();
+  }
+  ir::Annotator annotator(graph);
+  if (op->upgrade) TRY(op->upgrade(annotator, id, since));
+  std::shared_ptr<const void> params;
+  if (op->parse) {
+    Attrs attrs(graph.node(id), since);
+    TRY(op->parse(attrs, &params));
+  }
+  annotator.resolve(id, op, since, std::move(params));
+  return {};
+}
+
+}  // namespace
+
+Status resolve(ir::Graph& graph, const ResolveOptions& options) {
+  for (ir::NodeId i = 0; i < graph.nodes().size(); ++i) {  // grows while composed operators unfold
+    if (graph.node(i).dead) continue;
+    Status status = resolve_node(graph, i, options);
+    if (status.ok())
+      ir::for_each_subgraph(graph.node(i), [&](const std::string&, const std::shared_ptr<ir::Graph>& sub) {
+        if (status.ok()) status = resolve(*sub, options);
+      });
+    if (!status.ok()) return std::move(status).in(graph.node(i).title());
+  }
+  return {};
+}
+
+}  // namespace tessera

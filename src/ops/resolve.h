@@ -1,0 +1,20 @@
+// Binding nodes to operators: version chosen, old forms brought to the current one, attributes parsed. After this, no
+// version number matters to anybody.
+#pragma once
+#include "ir/graph.h"
+#include "ops/op.h"
+
+namespace tessera {
+
+struct ResolveOptions {
+  // Operators beside the built-in ones (custom operators of a session); looked at first.
+  std::span<const Op* const> extra = {};
+};
+
+// Resolves every node of `graph` and of its subgraphs. Composed operators are unfolded.
+Status resolve(ir::Graph& graph, const ResolveOptions& options = {});
+
+// The newest ai.onnx operator set this library speaks.
+inline constexpr int kNewestOpset = 28;
+
+}  // namespace tessera

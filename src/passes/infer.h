@@ -1,0 +1,10 @@
+// Type and symbolic shape inference over a resolved graph and its subgraphs.
+#pragma once
+#include "ir/graph.h"
+
+namespace tessera {
+
+// Fills in the facts of every value. A contradiction with what the model declares is an error that names the node.
+Status infer(ir::Graph& graph);
+
+}  // namespace tessera

@@ -1,0 +1,522 @@
+#include "runtime/context.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "core/convert.h"
+#include "runtime/offsets.h"
+
+namespace tessera {
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// A body as its operator sees it: a context of its own that reads captured values from this one.
+class Context::BodyRunner : public Body {
+ public:
+  BodyRunner(std::shared_ptr<const Plan> plan, Context& parent) : plan_(std::move(plan)), parent_(parent), context_(plan_, parent.slabs_) {}
+
+  int inputs() const override { return static_cast<int>(plan_->inputs().size()); }
+  int outputs() const override { return static_cast<int>(plan_->outputs().size()); }
+  Status run(std::span<const Value> inputs, std::span<Value> outputs) override {
+    context_.set_outer(parent_.slots_.data(), parent_.held_.data());
+    RunScope scope = parent_.scope_;
+    scope.seed += ++runs_;
+    return context_.run(inputs, outputs, scope);
+  }
+
+ private:
+  std::shared_ptr<const Plan> plan_;
+  Context& parent_;
+  Context context_;
+  uint64_t runs_ = 0;
+};
+
+Context::Context(std::shared_ptr<const Plan> plan, SlabPool& slabs) : plan_(std::move(plan)), slabs_(slabs) {
+  const auto slot_plans = plan_->slots();
+  slots_.resize(slot_plans.size());
+  held_.resize(slot_plans.size());
+  bound_content_.resize(slot_plans.size());
+  for (size_t s = 1; s < slots_.size(); ++s) {
+    slots_[s].dtype = slot_plans[s].type.dtype;
+    slots_[s].present = slot_plans[s].place == Place::slab || slot_plans[s].place == Place::view || slot_plans[s].place == Place::output;
+    slots_[s].known = slot_plans[s].content_bound;
+  }
+  for (const auto& [slot, tensor] : plan_->constants()) {
+    slots_[slot].shape = tensor.shape();
+    slots_[slot].dtype = tensor.dtype();
+    slots_[slot].data = const_cast<void*>(tensor.data());
+    slots_[slot].present = slots_[slot].known = true;
+    held_[slot] = tensor;
+  }
+  segments_.resize(static_cast<size_t>(plan_->segments()));
+  for (const Step& step : plan_->steps()) {
+    Segment& seg = segments_[static_cast<size_t>(step.segment)];
+    seg.scratch.push_back(-1);
+    for (const uint32_t o : plan_->args(step.result, step.out_count)) {
+      if (o && step.op->shape && !step.at_bind) slots_[o].present = true;
+      if (o && slot_plans[o].place == Place::slab) seg.owners.push_back(o);
+    }
+    for (const Conversion& c : step.widen) seg.owners.push_back(c.to);
+    for (const Conversion& c : step.narrow) seg.owners.push_back(c.from);
+    for (const auto& body : step.bodies) {
+      bodies_.push_back(std::make_unique<BodyRunner>(body, *this));
+      body_pointers_.push_back(bodies_.back().get());
+    }
+    packed_begin_.push_back(static_cast<uint32_t>(packed_.size()));
+    packed_.resize(packed_.size() + step.packed.size(), nullptr);
+  }
+  for (Segment& s : segments_) {
+    s.reserved.assign(s.owners.size(), 0);
+    s.offset.assign(s.owners.size(), 0);
+  }
+  std::vector<bool> at_bind(slots_.size(), false);
+  for (const Step& step : plan_->steps())
+    if (step.at_bind)
+      for (const uint32_t o : plan_->args(step.out, step.out_count)) at_bind[o] = true;
+  for (uint32_t s = 1; s < slots_.size(); ++s) {
+    const Place place = slot_plans[s].place;
+    if (place == Place::input || place == Place::captured || (place == Place::held && !at_bind[s])) of_one_run_.push_back(s);
+  }
+}
+
+Context::~Context() { release_slabs(); }
+
+void Context::release_slabs() {
+  for (Segment& s : segments_)
+    if (s.slab) slabs_.release(std::move(s.slab));
+}
+
+bool Context::bound_for(std::span<const Value> inputs) const {
+  if (!segments_.empty() && !segments_[0].bound) return false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor* t = inputs[i].tensor();
+    if (t && !(slots_[plan_->inputs()[i]].shape == t->shape())) return false;
+  }
+  return true;
+}
+
+int64_t Context::bytes_of(uint32_t slot) const {
+  return bytes_for(slots_[slot].dtype, slots_[slot].shape.count()).value_or(INT64_MAX / 4);
+}
+
+Status Context::set_input_slot(uint32_t slot, const Value& value) {
+  Slot& s = slots_[slot];
+  held_[slot] = value;
+  const Tensor* t = value.tensor();
+  if (!t) {
+    s.changed = s.present;
+    s.present = false;
+    s.data = nullptr;
+  } else {
+    s.changed = !s.present || s.dtype != t->dtype() || !(s.shape == t->shape());
+    if (s.changed) s.shape = t->shape();
+    s.dtype = t->dtype();
+    s.present = true;
+    s.data = const_cast<void*>(t->data());
+    if (plan_->slots()[slot].content_bound) {
+      std::vector<std::byte>& was = bound_content_[slot];
+      const auto size = static_cast<size_t>(t->bytes());
+      if (s.changed || was.size() != size || (size && std::memcmp(was.data(), s.data, size) != 0)) {
+        was.assign(static_cast<const std::byte*>(s.data), static_cast<const std::byte*>(s.data) + size);
+        s.changed = true;
+      }
+    }
+  }
+  anything_changed_ = anything_changed_ || s.changed;
+  return {};
+}
+
+Status Context::set_inputs(std::span<const Value> inputs) {
+  for (size_t i = 0; i < plan_->inputs().size(); ++i) {
+    const uint32_t slot = plan_->inputs()[i];
+    if (i < inputs.size() && !inputs[i].empty()) {
+      TRY(set_input_slot(slot, inputs[i]));
+      continue;
+    }
+    for (const auto& [constant, tensor] : plan_->constants())
+      if (constant == slot) TRY(set_input_slot(slot, Value(tensor)));
+  }
+  return {};
+}
+
+Status Context::set_captures() {
+  for (const auto& [own, outer] : plan_->captures()) {
+    const Slot& from = outer_slots_[outer];
+    if (!from.present || !outer_held_[outer].empty()) {
+      TRY(set_input_slot(own, outer_held_[outer]));
+      continue;
+    }
+    // A planned tensor of the enclosing run: read in place.
+    const auto size = static_cast<size_t>(bytes_for(from.dtype, from.shape.count()).value_or(0));
+    Tensor view(from.dtype, from.shape, std::make_shared<Bytes>(Bytes::Origin::borrowed, from.data, size, nullptr, nullptr));
+    TRY(set_input_slot(own, Value(std::move(view))));
+  }
+  return {};
+}
+
+int64_t Context::scratch_of(const Step& step) const {
+  if (!step.op->scratch) return 0;
+  const Shape* shapes[16] = {};
+  const auto in = plan_->args(step.in, step.in_count);
+  const size_t n = std::min<size_t>(in.size(), 16);
+  for (size_t i = 0; i < n; ++i) shapes[i] = &slots_[in[i]].shape;
+  return round_up(step.op->scratch(step.node->params.get(), {shapes, n}), kAlignment);
+}
+
+Call::Frame Context::frame_of(const Step& step) {
+  Call::Frame f{};
+  f.slots = slots_.data();
+  f.held = held_.data();
+  f.node = step.node;
+  f.scope = &scope_;
+  f.in = plan_->args(step.in, step.in_count);
+  f.out = plan_->args(step.out, step.out_count);
+  f.last_use = step.last_use.get();
+  f.prepared = step.prepared.get();
+  if (!step.bodies.empty()) f.bodies = {body_pointers_.data() + step.first_body, step.bodies.size()};
+  if (!step.packed.empty()) {
+    const auto k = static_cast<size_t>(&step - plan_->steps().data());
+    f.packed = {packed_.data() + packed_begin_[k], step.packed.size()};
+  }
+  return f;
+}
+
+Status Context::run_at_bind(const Step& step) {
+  const auto out = plan_->args(step.out, step.out_count);
+  for (const uint32_t o : out) {
+    if (!o) continue;
+    Slot& s = slots_[o];
+    TRY_ASSIGN(t, Tensor::allocate(plan_->slots()[o].type.dtype, s.shape));
+    s.data = t.mutable_data();
+    s.dtype = t.dtype();
+    s.present = true;
+    held_[o] = std::move(t);
+  }
+  Call call(frame_of(step));
+  TRY(step.compute(step.node->params.get(), call));
+  for (const uint32_t o : out) {
+    if (!o) continue;
+    std::vector<std::byte>& was = bound_content_[o];
+    const auto size = static_cast<size_t>(bytes_of(o));
+    const auto* now = static_cast<const std::byte*>(slots_[o].data);
+    if (was.size() != size || (size && std::memcmp(was.data(), now, size) != 0)) {
+      was.assign(now, now + size);
+      slots_[o].changed = true;
+    }
+    slots_[o].known = true;
+  }
+  return {};
+}
+
+Status Context::bind_step(const Step& step) {
+  const auto in = plan_->args(step.in, step.in_count);
+  const auto out = plan_->args(step.out, step.out_count);
+  const bool bound = segments_[static_cast<size_t>(step.segment)].bound;
+  bool stale = !bound;
+  for (const Conversion& c : step.widen) {
+    Slot &from = slots_[c.from], &to = slots_[c.to];
+    to.changed = from.changed || !bound;
+    if (to.changed) to.shape = from.shape;
+  }
+  for (const uint32_t i : in) stale = stale || slots_[i].changed;
+  for (const uint32_t o : out) slots_[o].changed = !bound;
+  slots_[0].changed = false;
+  if (stale) {
+    ShapeCall<int64_t> call(slots_.data(), in, out);
+    TRY(step.op->shape(step.node->params.get(), call));
+    if (step.at_bind) TRY(run_at_bind(step));
+  }
+  for (const Conversion& c : step.narrow) {
+    Slot &from = slots_[c.from], &to = slots_[c.to];
+    to.changed = from.changed;
+    if (from.changed) to.shape = from.shape;
+  }
+  return {};
+}
+
+// Every value still has room where it is, and takeovers still take over something of their own size.
+bool Context::fits(const Segment& s, int segment) const {
+  for (size_t i = 0; i < s.owners.size(); ++i)
+    if (slots_[s.owners[i]].changed && bytes_of(s.owners[i]) > s.reserved[i]) return false;
+  const auto begin = plan_->segment_begin()[static_cast<size_t>(segment)], end = plan_->segment_begin()[static_cast<size_t>(segment) + 1];
+  for (uint32_t k = begin; k < end; ++k) {
+    const Step& step = plan_->steps()[k];
+    if (step.op->scratch) return false;
+    if (step.inplace >= 0) {
+      const uint32_t in = plan_->args(step.in, step.in_count)[static_cast<size_t>(step.inplace)], out = plan_->args(step.out, step.out_count)[0];
+      if (slots_[in].changed != slots_[out].changed && bytes_of(in) != bytes_of(out)) return false;
+      if (slots_[out].changed && bytes_of(in) != bytes_of(out)) return false;
+    }
+  }
+  return true;
+}
+
+Status Context::assign_memory(int segment) {
+  Segment& s = segments_[static_cast<size_t>(segment)];
+  const auto plans = plan_->slots();
+  const auto begin = plan_->segment_begin()[static_cast<size_t>(segment)], end = plan_->segment_begin()[static_cast<size_t>(segment) + 1];
+  const bool grows = s.bound;  // seen before with other sizes: leave room for the next step of a growing cache
+  std::vector<int32_t> index(slots_.size(), -1);
+  std::vector<Lifetime> lives;
+  for (size_t i = 0; i < s.owners.size(); ++i) {
+    const SlotPlan& p = plans[s.owners[i]];
+    int64_t bytes = bytes_of(s.owners[i]);
+    if (grows && slots_[s.owners[i]].changed) bytes += bytes / 4 + kAlignment;
+    s.reserved[i] = bytes;
+    index[s.owners[i]] = static_cast<int32_t>(i);
+    lives.push_back({bytes, static_cast<int32_t>(p.first), static_cast<int32_t>(p.last)});
+  }
+  // An output that takes over its input joins that input's lifetime.
+  std::vector<int32_t> joined(lives.size());
+  for (size_t i = 0; i < joined.size(); ++i) joined[i] = static_cast<int32_t>(i);
+  for (uint32_t k = begin; k < end; ++k) {
+    const Step& step = plan_->steps()[k];
+    if (step.inplace < 0) continue;
+    const uint32_t in = plan_->args(step.in, step.in_count)[static_cast<size_t>(step.inplace)], out = plan_->args(step.out, step.out_count)[0];
+    uint32_t root = in;
+    while (plans[root].place == Place::view) root = view_source(root);
+    if (bytes_of(in) != bytes_of(out) || bytes_of(root) != bytes_of(out) || index[root] < 0) continue;
+    const int32_t into = joined[static_cast<size_t>(index[root])];
+    const auto own = static_cast<size_t>(index[out]);
+    lives[static_cast<size_t>(into)].last = std::max(lives[static_cast<size_t>(into)].last, lives[own].last);
+    lives[static_cast<size_t>(into)].bytes = std::max(lives[static_cast<size_t>(into)].bytes, lives[own].bytes);
+    lives[own].bytes = 0;
+    joined[own] = into;
+  }
+  std::vector<std::pair<uint32_t, size_t>> scratch;
+  for (uint32_t k = begin; k < end; ++k) {
+    s.scratch[k - begin] = -1;
+    if (const int64_t lane = plan_->steps()[k].at_bind ? 0 : scratch_of(plan_->steps()[k])) {
+      scratch.push_back({k - begin, lives.size()});
+      lives.push_back({lane * scope_.threads, static_cast<int32_t>(k), static_cast<int32_t>(k)});
+    }
+  }
+  const Offsets offsets = assign_offsets(lives);
+  for (size_t i = 0; i < s.owners.size(); ++i) s.offset[i] = offsets.offset[static_cast<size_t>(joined[i])];
+  for (size_t i = 0; i < s.owners.size(); ++i) s.reserved[i] = std::max(s.reserved[i], lives[static_cast<size_t>(joined[i])].bytes);
+  for (const auto& [step, life] : scratch) s.scratch[step] = offsets.offset[life];
+  s.bytes = offsets.slab_bytes;
+  s.pointed = nullptr;
+  if (s.slab && static_cast<int64_t>(s.slab->size()) < s.bytes) s.slab.reset();
+  stats_.planned_peak = segment == 0 ? offsets.peak_bytes : std::max(stats_.planned_peak, offsets.peak_bytes);
+  ++stats_.replans;
+  return {};
+}
+
+uint32_t Context::view_source(uint32_t slot) const {
+  const Step& step = plan_->steps()[plan_->slots()[slot].first];
+  return plan_->args(step.in, step.in_count)[static_cast<size_t>(step.op->view)];
+}
+
+Status Context::point_slots(int segment) {
+  Segment& s = segments_[static_cast<size_t>(segment)];
+  if (s.bytes == 0) return {};
+  if (!s.slab) {
+    TRY_ASSIGN(slab, slabs_.acquire(s.bytes));
+    s.slab = std::move(slab);
+  }
+  if (s.pointed == s.slab->data()) return {};
+  for (size_t i = 0; i < s.owners.size(); ++i) slots_[s.owners[i]].data = s.slab->data() + s.offset[i];
+  s.pointed = s.slab->data();
+  return {};
+}
+
+Status Context::place_outputs(int segment, std::span<Value> outputs) {
+  for (size_t i = 0; i < plan_->outputs().size(); ++i) {
+    const uint32_t slot = plan_->outputs()[i];
+    const SlotPlan& p = plan_->slots()[slot];
+    if (p.place != Place::output || p.segment != segment) continue;
+    Slot& s = slots_[slot];
+    Tensor* given = outputs[i].tensor();
+    if (!given || given->dtype() != p.type.dtype || !(given->shape() == s.shape)) {
+      TRY_ASSIGN(fresh, Tensor::allocate(p.type.dtype, s.shape));
+      outputs[i] = std::move(fresh);
+      given = outputs[i].tensor();
+    }
+    s.dtype = p.type.dtype;
+    s.data = given->mutable_data();
+  }
+  return {};
+}
+
+Status Context::bind(int segment, std::span<Value> outputs) {
+  Segment& s = segments_[static_cast<size_t>(segment)];
+  const auto begin = plan_->segment_begin()[static_cast<size_t>(segment)], end = plan_->segment_begin()[static_cast<size_t>(segment) + 1];
+  for (const uint32_t slot : plan_->segment_content()[static_cast<size_t>(segment)]) slots_[slot].known = slots_[slot].changed = true;
+  if (!s.bound || anything_changed_ || segment > 0) {
+    ++stats_.binds;
+    for (uint32_t k = begin; k < end; ++k) {
+      const Step& step = plan_->steps()[k];
+      if (!step.op->shape) continue;
+      if (Status status = bind_step(step); !status.ok()) return std::move(status).in(step.node->title());
+    }
+    if (!s.bound || !fits(s, segment)) TRY(assign_memory(segment));
+    s.bound = true;
+  }
+  TRY(point_slots(segment));
+  return place_outputs(segment, outputs);
+}
+
+namespace {
+
+// Converts between a value's own type and the type its kernel works in, in pieces of fixed size.
+template <class Wide>
+void widen_as(const Slot& from, Slot& to, int threads) {
+  const int64_t n = from.shape.count();
+  constexpr int64_t kPiece = 1 << 14;
+  parallel_for(threads, ceil_div(n, kPiece), [&](int64_t chunk, int) {
+    const int64_t at = chunk * kPiece;
+    decode(from.dtype, from.data, at, std::min(kPiece, n - at), static_cast<Wide*>(to.data) + at);
+  });
+}
+template <class Wide>
+void narrow_as(const Slot& from, Slot& to, int threads) {
+  const int64_t n = from.shape.count();
+  constexpr int64_t kPiece = 1 << 14;
+  parallel_for(threads, ceil_div(n, kPiece), [&](int64_t chunk, int) {
+    const int64_t at = chunk * kPiece;
+    encode(to.dtype, to.data, at, std::min(kPiece, n - at), static_cast<const Wide*>(from.data) + at);
+  });
+}
+// int32 is the compute type of small integers.
+void widen_ints(const Slot& from, Slot& to) {
+  const int64_t n = from.shape.count();
+  for (int64_t at = 0; at < n; at += 512) {
+    int64_t piece[512];
+    const int64_t count = std::min<int64_t>(512, n - at);
+    decode(from.dtype, from.data, at, count, piece);
+    encode(to.dtype, to.data, at, count, piece);
+  }
+}
+
+}  // namespace
+
+Status Context::run_step(const Step& step, const std::byte* scratch_base, int64_t scratch_offset) {
+  if (step.view) {
+    const uint32_t from = plan_->args(step.in, step.in_count)[static_cast<size_t>(step.op->view)];
+    slots_[plan_->args(step.out, step.out_count)[0]].data = slots_[from].data;
+    return {};
+  }
+  for (const Conversion& c : step.widen) {
+    Slot &from = slots_[c.from], &to = slots_[c.to];
+    if (to.dtype == DType::f32)
+      widen_as<float>(from, to, scope_.threads);
+    else if (to.dtype == DType::f64)
+      widen_as<double>(from, to, scope_.threads);
+    else
+      widen_ints(from, to);
+  }
+  Call::Frame frame = frame_of(step);
+  if (scratch_offset >= 0) {
+    frame.scratch = const_cast<std::byte*>(scratch_base) + scratch_offset;
+    frame.scratch_bytes = scratch_of(step);
+  }
+  Call call(frame);
+  TRY(step.compute(step.node->params.get(), call));
+  for (const Conversion& c : step.narrow) {
+    Slot &from = slots_[c.from], &to = slots_[c.to];
+    if (from.dtype == DType::f32)
+      narrow_as<float>(from, to, scope_.threads);
+    else if (from.dtype == DType::f64)
+      narrow_as<double>(from, to, scope_.threads);
+    else
+      widen_ints(from, to);
+  }
+  return {};
+}
+
+Status Context::execute(int segment, Profile* profile) {
+  const Segment& s = segments_[static_cast<size_t>(segment)];
+  const auto begin = plan_->segment_begin()[static_cast<size_t>(segment)], end = plan_->segment_begin()[static_cast<size_t>(segment) + 1];
+  const std::byte* base = s.slab ? s.slab->data() : nullptr;
+  for (uint32_t k = begin; k < end; ++k) {
+    const Step& step = plan_->steps()[k];
+    if (step.at_bind) continue;
+    if (scope_.cancel && scope_.cancel->load(std::memory_order_relaxed)) return error(Code::canceled, "the run was cancelled");
+    const int64_t start = profile ? now_ns() : 0;
+    if (Status status = run_step(step, base, s.scratch[k - begin]); !status.ok()) return std::move(status).in(step.node->title());
+    if (profile) profile->entries.push_back({step.node->name, step.node->op_type, start, now_ns() - start});
+  }
+  return {};
+}
+
+// Outputs that were not written in place: held values are shared, inputs and constants copied.
+Status Context::collect_outputs(std::span<Value> outputs) {
+  for (size_t i = 0; i < plan_->outputs().size(); ++i) {
+    const uint32_t slot = plan_->outputs()[i];
+    const Place place = plan_->slots()[slot].place;
+    if (place == Place::output) {
+      // The same value named twice among the outputs.
+      for (size_t j = 0; j < i; ++j)
+        if (plan_->outputs()[j] == slot) outputs[i] = outputs[j];
+      continue;
+    }
+    if (place == Place::held) {
+      outputs[i] = held_[slot];
+      continue;
+    }
+    if (!held_[slot].tensor()) {
+      outputs[i] = held_[slot];
+      continue;
+    }
+    const uint32_t in[] = {slot};
+    Value shared = std::move(held_[slot]);
+    held_[slot] = Value();
+    Call::Frame f{};
+    f.slots = slots_.data();
+    f.held = held_.data();
+    f.in = in;
+    Result<Value> copy = Call(f).value(0);
+    held_[slot] = std::move(shared);
+    if (!copy.ok()) return copy.take_status();
+    outputs[i] = std::move(*copy);
+  }
+  return {};
+}
+
+Status Context::run(std::span<const Value> inputs, std::span<Value> outputs, const RunScope& scope, Profile* profile) {
+  const int64_t start = profile ? now_ns() : 0;
+  if (scope.threads != scope_.threads)
+    for (Segment& s : segments_) s.bound = false;
+  scope_ = scope;
+  const auto body = [&]() -> Status {
+    TRY(set_inputs(inputs));
+    if (outer_slots_) TRY(set_captures());
+    if (!packs_ready_) {
+      for (size_t k = 0; k < plan_->steps().size(); ++k)
+        for (size_t i = 0; i < plan_->steps()[k].packed.size(); ++i)
+          if (const uint32_t index = plan_->steps()[k].packed[i]) {
+            TRY_ASSIGN(data, plan_->packed(index - 1, scope.threads));
+            packed_[packed_begin_[k] + i] = data;
+          }
+      packs_ready_ = true;
+    }
+    for (int segment = 0; segment < plan_->segments(); ++segment) {
+      const int64_t before = profile ? now_ns() : 0;
+      TRY(bind(segment, outputs));
+      if (profile) profile->bind_ns += now_ns() - before;
+      TRY(execute(segment, profile));
+    }
+    return collect_outputs(outputs);
+  };
+  Status status = body();
+  stats_.slab_bytes = 0;
+  for (Segment& s : segments_) {
+    stats_.slab_bytes += s.bytes;
+    if (!status.ok()) s.bound = false;
+  }
+  anything_changed_ = !status.ok();
+  // Values of this run are let go; constants and what binding computed stay.
+  for (const uint32_t s : of_one_run_) {
+    held_[s] = Value();
+    slots_[s].data = nullptr;
+  }
+  release_slabs();
+  if (profile) profile->total_ns = now_ns() - start;
+  return status;
+}
+
+}  // namespace tessera

@@ -1,0 +1,108 @@
+// Context: everything that changes while a plan runs. One run at a time uses a Context; concurrent runs have one each.
+//
+// Binding computes shapes and memory for the inputs at hand. It is incremental: a step whose inputs have the same shapes
+// as last time costs a few comparisons, and offsets are kept while every value fits where it was.
+#pragma once
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/plan.h"
+#include "runtime/profile.h"
+
+namespace tessera {
+
+// Memory for activations, handed from run to run. Thread-safe.
+class SlabPool {
+ public:
+  // At least `size` bytes, the most recently returned one that fits first.
+  Result<std::shared_ptr<Bytes>> acquire(int64_t size);
+  void release(std::shared_ptr<Bytes> slab);
+  // Gives all idle memory back to the system.
+  void trim();
+  int64_t idle_bytes() const;
+
+ private:
+  static constexpr size_t kMostIdle = 4;
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<Bytes>> idle_;
+};
+
+struct RunStats {
+  int64_t planned_peak = 0;  // largest sum of live slab bytes
+  int64_t slab_bytes = 0;    // memory held for activations
+  int64_t binds = 0, replans = 0;
+};
+
+class Context {
+ public:
+  Context(std::shared_ptr<const Plan> plan, SlabPool& slabs);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  // Runs the plan. `inputs` has one value per plan input (empty: the initializer's default, or absent). `outputs` has one
+  // entry per plan output; a tensor of the right type and shape given there is written in place, anything else is
+  // replaced. After an error the context can be used again.
+  Status run(std::span<const Value> inputs, std::span<Value> outputs, const RunScope& scope, Profile* profile = nullptr);
+  // For bodies: where captured values are read.
+  void set_outer(const Slot* slots, const Value* held) {
+    outer_slots_ = slots;
+    outer_held_ = held;
+  }
+  const RunStats& stats() const { return stats_; }
+  // True if the shapes of `inputs` are those of the last run.
+  bool bound_for(std::span<const Value> inputs) const;
+
+ private:
+  class BodyRunner;
+  struct Segment {
+    bool bound = false;
+    std::vector<uint32_t> owners;      // slots that own a piece of the slab, in plan order
+    std::vector<int64_t> reserved;     // bytes kept for owners[i]
+    std::vector<int64_t> offset;
+    std::vector<int64_t> scratch;      // per step of the segment: offset, or -1
+    std::shared_ptr<Bytes> slab;
+    const std::byte* pointed = nullptr;  // slab address the slots point into
+    int64_t bytes = 0;
+  };
+
+  Status set_inputs(std::span<const Value> inputs);
+  Status set_captures();
+  Status set_input_slot(uint32_t slot, const Value& value);
+  Status bind(int segment, std::span<Value> outputs);
+  Status bind_step(const Step& step);
+  Status run_at_bind(const Step& step);
+  bool fits(const Segment& s, int segment) const;
+  Status assign_memory(int segment);
+  Status point_slots(int segment);
+  Status place_outputs(int segment, std::span<Value> outputs);
+  Status execute(int segment, Profile* profile);
+  Status run_step(const Step& step, const std::byte* scratch_base, int64_t scratch_offset);
+  Status collect_outputs(std::span<Value> outputs);
+  void release_slabs();
+  Call::Frame frame_of(const Step& step);
+  int64_t bytes_of(uint32_t slot) const;
+  int64_t scratch_of(const Step& step) const;
+  uint32_t view_source(uint32_t slot) const;
+
+  std::shared_ptr<const Plan> plan_;
+  SlabPool& slabs_;
+  std::vector<Slot> slots_;
+  std::vector<Value> held_;
+  std::vector<Segment> segments_;
+  std::vector<std::unique_ptr<BodyRunner>> bodies_;
+  std::vector<Body*> body_pointers_;
+  std::vector<const void*> packed_;  // per Step::packed entry, flattened in step order
+  std::vector<uint32_t> packed_begin_;
+  std::vector<std::vector<std::byte>> bound_content_;  // per plan slot with content_bound: what it was
+  std::vector<uint32_t> of_one_run_;                   // slots whose held value ends with the run
+  RunScope scope_;
+  RunStats stats_;
+  const Slot* outer_slots_ = nullptr;
+  const Value* outer_held_ = nullptr;
+  bool anything_changed_ = true;
+  bool packs_ready_ = false;
+};
+
+}  // namespace tessera

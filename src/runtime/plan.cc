@@ -1,0 +1,425 @@
+#include "runtime/plan.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/convert.h"
+
+namespace tessera {
+
+class PlanBuilder {
+ public:
+  PlanBuilder(std::shared_ptr<const ir::Graph> graph, const PlanOptions& options, Counters& counters)
+      : options_(options), counters_(counters), plan_(new Plan) {
+    plan_->graph_ = std::move(graph);
+  }
+
+  Result<std::shared_ptr<const Plan>> build() {
+    TRY(add_values());
+    for (const ir::NodeId id : options_.order) {
+      const ir::Node& n = graph().node(id);
+      if (Status s = add_step(n); !s.ok()) return std::move(s).in(n.title());
+    }
+    choose_steps_at_bind();
+    cut_segments();
+    place_values();
+    return std::shared_ptr<const Plan>(std::move(plan_));
+  }
+
+ private:
+  const ir::Graph& graph() const { return *plan_->graph_; }
+  static uint32_t slot_of(ir::ValueId id) { return id == ir::kNone ? 0 : id + 1; }
+
+  static TypeDesc type_of(const Fact& f) {
+    TypeDesc t{f.kind, f.dtype, Kind::tensor};
+    const Fact* inner = &f;
+    while (inner->element) inner = inner->element.get();
+    if (f.element) {
+      t.inner = f.element->kind;
+      t.dtype = inner->dtype;
+    }
+    return t;
+  }
+
+  Status add_values() {
+    plan_->slots_.resize(graph().values().size() + 1);
+    plan_->slots_[0].type.kind = Kind::unknown;
+    for (ir::ValueId id = 0; id < graph().values().size(); ++id) {
+      const ir::ValueInfo& v = graph().value(id);
+      SlotPlan& s = plan_->slots_[id + 1];
+      s.type = type_of(v.fact);
+      if (v.is_input || v.source == ir::Source::input) {
+        s.place = Place::input;
+      } else if (v.source == ir::Source::captured) {
+        s.place = Place::captured;
+        const uint32_t outer = v.outer + 1;
+        if (outer < options_.outer_types.size()) s.type = options_.outer_types[outer];
+        plan_->captures_.push_back({id + 1, outer});
+      } else if (v.source == ir::Source::initializer) {
+        s.place = Place::constant;
+      }
+    }
+    for (size_t i = 0; i < graph().inputs().size(); ++i) {
+      const uint32_t slot = slot_of(graph().inputs()[i]);
+      plan_->inputs_.push_back(slot);
+      TypeDesc& t = plan_->slots_[slot].type;
+      const bool untyped = t.kind == Kind::unknown || (t.kind == Kind::tensor && t.dtype == DType::undefined);
+      if (untyped && i < options_.input_types.size()) t = options_.input_types[i];
+    }
+    for (const ir::ValueId id : graph().outputs()) plan_->outputs_.push_back(slot_of(id));
+    return add_constants();
+  }
+
+  // Only weights that somebody reads are looked at.
+  Status add_constants() {
+    std::vector<bool> used(graph().values().size(), false);
+    for (const ir::NodeId id : options_.order)
+      ir::for_each_read(graph().node(id), [&](ir::ValueId v) { used[v] = true; });
+    for (const ir::ValueId id : graph().outputs()) used[id] = true;
+    for (ir::ValueId id = 0; id < graph().values().size(); ++id) {
+      const Weight* w = graph().weight_of(id);
+      if (!w || (!used[id] && !graph().value(id).is_input)) continue;
+      Result<Tensor> t = w->tensor(&counters_.bytes_copied);
+      if (!t.ok()) return t.take_status().in(format("initializer {}", quoted(graph().value(id).name)));
+      plan_->constants_.push_back({id + 1, std::move(*t)});
+    }
+    constant_index_.assign(plan_->slots_.size(), -1);
+    for (size_t i = 0; i < plan_->constants_.size(); ++i) constant_index_[plan_->constants_[i].first] = static_cast<int>(i);
+    return {};
+  }
+
+  uint32_t add_slot(TypeDesc type, Place place) {
+    plan_->slots_.push_back({});
+    plan_->slots_.back().type = type;
+    plan_->slots_.back().place = place;
+    constant_index_.push_back(-1);
+    return static_cast<uint32_t>(plan_->slots_.size() - 1);
+  }
+
+  Status add_step(const ir::Node& n) {
+    Step step;
+    step.node = &n;
+    step.op = n.op;
+    if (!n.op) return not_implemented("the node was not resolved");
+    std::vector<uint32_t> in, out;
+    for (const ir::ValueId v : n.inputs) in.push_back(slot_of(v));
+    for (const ir::ValueId v : n.outputs) out.push_back(slot_of(v));
+    TRY(add_bodies(n, in, step));
+    TRY(find_types(n, in, out, step));
+    TRY(choose(n, in, out, step));
+    TRY(add_packs(n, in, step));
+    if (n.op->prepare) TRY(n.op->prepare(n.params.get(), &step.prepared));
+    step.in = static_cast<uint32_t>(plan_->args_.size());
+    step.in_count = static_cast<uint32_t>(in.size());
+    plan_->args_.insert(plan_->args_.end(), in.begin(), in.end());
+    step.out = step.result = static_cast<uint32_t>(plan_->args_.size());
+    step.out_count = static_cast<uint32_t>(out.size());
+    plan_->args_.insert(plan_->args_.end(), out.begin(), out.end());
+    if (!step.narrow.empty()) {
+      step.result = static_cast<uint32_t>(plan_->args_.size());
+      for (const ir::ValueId v : n.outputs) plan_->args_.push_back(slot_of(v));
+    }
+    plan_->steps_.push_back(std::move(step));
+    return {};
+  }
+
+  Status add_bodies(const ir::Node& n, std::span<const uint32_t> in, Step& step) {
+    std::vector<TypeDesc> input_types, outer;
+    for (const uint32_t s : in) input_types.push_back(plan_->slots_[s].type);
+    Status status;
+    ir::for_each_subgraph(n, [&](const std::string& name, const std::shared_ptr<ir::Graph>& sub) {
+      if (!status.ok()) return;
+      if (outer.empty())
+        for (const SlotPlan& s : plan_->slots_) outer.push_back(s.type);
+      const auto order = ir::topological_order(*sub);
+      if (!order.ok()) {
+        status = Status(order.status().code(), order.status().message());
+        return;
+      }
+      auto body = Plan::build(sub, {*order, outer, input_types}, counters_);
+      if (!body.ok()) {
+        status = body.take_status().in(name);
+        return;
+      }
+      step.bodies.push_back(std::move(*body));
+    });
+    step.first_body = plan_->body_count_;
+    plan_->body_count_ += static_cast<uint32_t>(step.bodies.size());
+    return status;
+  }
+
+  Status find_types(const ir::Node& n, std::span<const uint32_t> in, std::span<const uint32_t> out, const Step& step) {
+    std::vector<TypeDesc> types_in, types_out(out.size());
+    for (const uint32_t s : in) types_in.push_back(plan_->slots_[s].type);
+    // An operator without inputs still has an input 0 to copy nothing from.
+    if (types_in.empty()) types_in.push_back({Kind::unknown, DType::undefined, Kind::tensor});
+    std::vector<std::vector<TypeDesc>> bodies;
+    for (const auto& b : step.bodies) {
+      bodies.emplace_back();
+      for (const uint32_t s : b->outputs()) bodies.back().push_back(b->slots()[s].type);
+    }
+    TypeCall call{n, n.params.get(), types_in, types_out, bodies};
+    n.op->types(call);
+    for (size_t o = 0; o < out.size(); ++o) {
+      if (out[o] == 0) continue;
+      TypeDesc& known = plan_->slots_[out[o]].type;
+      const TypeDesc& found = types_out[o];
+      if (found.kind == Kind::tensor && found.dtype == DType::undefined) continue;  // known only when it runs
+      if (known.kind == Kind::tensor && found.kind == Kind::tensor && known.dtype != DType::undefined && known.dtype != found.dtype)
+        return invalid_graph("its output {} is {}, but is declared as {}", quoted(plan_->graph().value(out[o] - 1).name),
+                             name_of(found.dtype), name_of(known.dtype));
+      known = found;
+    }
+    return {};
+  }
+
+  // Picks the kernel, and gives arguments of other types temporary slots.
+  Status choose(const ir::Node& n, std::vector<uint32_t>& in, std::vector<uint32_t>& out, Step& step) {
+    std::vector<TypeDesc> types_in, types_out;
+    for (const uint32_t s : in) types_in.push_back(plan_->slots_[s].type);
+    for (const uint32_t s : out) types_out.push_back(plan_->slots_[s].type);
+    std::vector<DType> convert(in.size() + out.size(), DType::undefined);
+    const Kernel* kernel = choose_kernel(*n.op, types_in, types_out, convert);
+    if (!kernel) {
+      std::string got;
+      for (const TypeDesc& t : types_in) got += (got.empty() ? "" : ", ") + std::string(t.kind == Kind::unknown ? "-" : name_of(t.dtype));
+      return not_implemented("there is no kernel for inputs of types ({})", got);
+    }
+    step.compute = kernel->compute;
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (convert[i] == DType::undefined || in[i] == 0) continue;
+      const TypeDesc wide{Kind::tensor, convert[i], Kind::tensor};
+      if (plan_->slots_[in[i]].place == Place::constant) {
+        TRY_ASSIGN(slot, widened_constant(in[i], wide.dtype));
+        in[i] = slot;
+      } else {
+        const uint32_t temp = add_slot(wide, Place::slab);
+        step.widen.push_back({in[i], temp});
+        in[i] = temp;
+      }
+    }
+    for (size_t o = 0; o < out.size(); ++o) {
+      if (convert[in.size() + o] == DType::undefined || out[o] == 0) continue;
+      const uint32_t temp = add_slot({Kind::tensor, convert[in.size() + o], Kind::tensor}, Place::slab);
+      step.narrow.push_back({temp, out[o]});
+      out[o] = temp;
+    }
+    return {};
+  }
+
+  Result<uint32_t> widened_constant(uint32_t slot, DType wide) {
+    const Tensor source = plan_->constants_[static_cast<size_t>(constant_index_[slot])].second;
+    TRY_ASSIGN(t, Tensor::allocate(wide, source.shape()));
+    const int64_t n = source.count();
+    switch (wide) {
+      case DType::f32: decode(source.dtype(), source.data(), 0, n, static_cast<float*>(t.mutable_data())); break;
+      case DType::f64: decode(source.dtype(), source.data(), 0, n, static_cast<double*>(t.mutable_data())); break;
+      default: {
+        std::vector<int64_t> whole(static_cast<size_t>(n));
+        decode(source.dtype(), source.data(), 0, n, whole.data());
+        encode(wide, t.mutable_data(), 0, n, whole.data());
+      }
+    }
+    counters_.bytes_copied += t.bytes();
+    const uint32_t id = add_slot({Kind::tensor, wide, Kind::tensor}, Place::constant);
+    constant_index_[id] = static_cast<int>(plan_->constants_.size());
+    plan_->constants_.push_back({id, std::move(t)});
+    return uint32_t{id};
+  }
+
+  Status add_packs(const ir::Node& n, std::span<const uint32_t> in, Step& step) {
+    for (const Packing& p : n.op->packs) {
+      const auto i = static_cast<size_t>(p.input);
+      if (i >= in.size() || plan_->slots_[in[i]].place != Place::constant) continue;
+      const Tensor& w = plan_->constants_[static_cast<size_t>(constant_index_[in[i]])].second;
+      if (w.dtype() != DType::f32 || p.bytes(n.params.get(), w.shape()) <= 0) continue;
+      step.packed.resize(in.size());
+      plan_->packs_.push_back({in[i], &p, n.params});
+      step.packed[i] = static_cast<uint32_t>(plan_->packs_.size());
+    }
+    return {};
+  }
+
+  std::span<const uint32_t> ins(const Step& s) const { return plan_->args(s.in, s.in_count); }
+  std::span<const uint32_t> outs(const Step& s) const { return plan_->args(s.result, s.out_count); }
+  static bool reads_header(const Step& s, size_t i) { return i < 32 && (s.op->header_only >> i & 1); }
+  static bool reads_for_shape(const Step& s, size_t i) { return i < 32 && s.op->shape && (s.op->shape_inputs >> i & 1); }
+
+  // Values whose content can be had while shapes are bound, and the steps that must run then because a shape asks for them.
+  void choose_steps_at_bind() {
+    const size_t n = plan_->slots_.size();
+    std::vector<bool> bindable(n, false), needed(n, false);
+    for (size_t s = 1; s < n; ++s) {
+      const SlotPlan& slot = plan_->slots_[s];
+      bindable[s] = slot.place == Place::constant || ((slot.place == Place::input || slot.place == Place::captured) &&
+                                                      slot.type.kind == Kind::tensor && slot.type.dtype != DType::string);
+    }
+    for (const Step& step : plan_->steps_) {
+      bool ok = step.op->shape && !step.op->random && step.bodies.empty() && step.widen.empty() && step.narrow.empty();
+      const auto in = ins(step);
+      for (size_t i = 0; i < in.size(); ++i) ok = ok && (in[i] == 0 || reads_header(step, i) || bindable[in[i]]);
+      for (const uint32_t o : outs(step)) bindable[o] = o && ok && plan_->slots_[o].type.dtype != DType::string;
+    }
+    for (size_t k = plan_->steps_.size(); k-- > 0;) {
+      Step& step = plan_->steps_[k];
+      const auto in = ins(step);
+      for (const uint32_t o : outs(step)) step.at_bind = step.at_bind || (o && needed[o] && bindable[o]);
+      for (size_t i = 0; i < in.size(); ++i)
+        if (in[i] && (reads_for_shape(step, i) || (step.at_bind && !reads_header(step, i)))) needed[in[i]] = true;
+    }
+    for (size_t s = 1; s < n; ++s) {
+      SlotPlan& slot = plan_->slots_[s];
+      slot.content_bound = needed[s] && (slot.place == Place::input || slot.place == Place::captured);
+    }
+    known_.assign(n, false);
+    for (size_t s = 1; s < n; ++s) known_[s] = plan_->slots_[s].place == Place::constant || plan_->slots_[s].content_bound;
+    for (const Step& step : plan_->steps_)
+      if (step.at_bind)
+        for (const uint32_t o : outs(step)) known_[o] = o != 0;
+  }
+
+  // A new segment starts before a step whose shape asks for something that an earlier step has yet to compute.
+  void cut_segments() {
+    std::vector<int> shape_late(plan_->slots_.size(), -1);    // segment in which a shape becomes known by running
+    std::vector<int> content_late(plan_->slots_.size(), -1);  // segment in which content is computed
+    int segment = 0;
+    plan_->segment_begin_.push_back(0);
+    plan_->segment_content_.emplace_back();
+    for (uint32_t k = 0; k < plan_->steps_.size(); ++k) {
+      Step& step = plan_->steps_[k];
+      const auto in = ins(step);
+      bool cut = false;
+      std::vector<uint32_t> content;
+      for (size_t i = 0; i < in.size() && step.op->shape; ++i) {
+        if (!in[i]) continue;
+        cut = cut || shape_late[in[i]] == segment;
+        if (reads_for_shape(step, i) && !known_[in[i]]) {
+          content.push_back(in[i]);
+          cut = cut || content_late[in[i]] == segment;
+        }
+      }
+      for (const Conversion& c : step.widen) cut = cut || shape_late[c.from] == segment;
+      if (cut) {
+        ++segment;
+        plan_->segment_begin_.push_back(k);
+        plan_->segment_content_.emplace_back();
+      }
+      step.segment = segment;
+      auto& wanted = plan_->segment_content_.back();
+      wanted.insert(wanted.end(), content.begin(), content.end());
+      for (const uint32_t o : outs(step)) {
+        if (!o) continue;
+        plan_->slots_[o].segment = segment;
+        if (!step.op->shape) shape_late[o] = segment;
+        if (!step.at_bind) content_late[o] = segment;
+      }
+    }
+    plan_->segments_ = segment + 1;
+    plan_->segment_begin_.push_back(static_cast<uint32_t>(plan_->steps_.size()));
+  }
+
+  // Lifetimes, views and takeovers.
+  void place_values() {
+    std::vector<uint32_t> root(plan_->slots_.size());
+    for (uint32_t s = 0; s < root.size(); ++s) root[s] = s;
+    std::vector<bool> is_output(plan_->slots_.size(), false);
+    for (const uint32_t o : plan_->outputs_) is_output[o] = true;
+    std::vector<uint32_t> last(plan_->slots_.size(), 0);
+    for (uint32_t k = 0; k < plan_->steps_.size(); ++k) {
+      Step& step = plan_->steps_[k];
+      for (const uint32_t o : outs(step)) {
+        if (!o) continue;
+        SlotPlan& slot = plan_->slots_[o];
+        slot.first = k;
+        const bool planned = step.op->shape && slot.type.dtype != DType::string && !step.at_bind;
+        slot.place = !planned ? Place::held : is_output[o] ? Place::output : Place::slab;
+      }
+      for (const auto* list : {&step.widen, &step.narrow})
+        for (const Conversion& c : *list) {
+          const uint32_t temp = plan_->slots_[c.to].place == Place::slab && c.to > graph().values().size() ? c.to : c.from;
+          plan_->slots_[temp].first = plan_->slots_[temp].last = k;
+          plan_->slots_[temp].segment = step.segment;
+        }
+      const auto in = ins(step);
+      if (step.op->view >= 0 && !step.at_bind && step.widen.empty() && step.out_count > 0) {
+        const uint32_t from = in[static_cast<size_t>(step.op->view)], to = outs(step)[0];
+        if (to && plan_->slots_[to].place == Place::slab) {
+          step.view = true;
+          plan_->slots_[to].place = Place::view;
+          root[to] = root[from];
+        }
+      }
+      ir::for_each_read(*step.node, [&](ir::ValueId v) { last[root[v + 1]] = k; });
+    }
+    for (uint32_t s = 1; s < plan_->slots_.size(); ++s)
+      if (s <= graph().values().size()) plan_->slots_[s].last = std::max(last[s], plan_->slots_[s].first);
+    for (uint32_t k = 0; k < plan_->steps_.size(); ++k) finish_step(k, root, last, is_output);
+    // A slab value read in a later segment lives to the end of its own.
+    for (SlotPlan& s : plan_->slots_)
+      if (s.place == Place::slab) s.last = std::min(s.last, plan_->segment_begin_[static_cast<size_t>(s.segment) + 1] - 1);
+  }
+
+  void finish_step(uint32_t k, std::span<const uint32_t> root, std::span<const uint32_t> last, const std::vector<bool>& is_output) {
+    Step& step = plan_->steps_[k];
+    const auto in = ins(step);
+    step.last_use.reset(new bool[std::max<size_t>(1, in.size())]());
+    for (size_t i = 0; i < in.size(); ++i) {
+      const Place place = plan_->slots_[in[i]].place;
+      step.last_use[i] = place == Place::held && last[root[in[i]]] == k && !is_output[in[i]] &&
+                         std::count(in.begin(), in.end(), in[i]) == 1;
+    }
+    if (step.view || step.at_bind || step.out_count == 0 || !step.op->inplace || !step.widen.empty() || !step.narrow.empty()) return;
+    const uint32_t out = outs(step)[0];
+    if (!out || plan_->slots_[out].place != Place::slab) return;
+    for (size_t i = 0; i < in.size() && i < 32; ++i) {
+      if (!(step.op->inplace >> i & 1) || !in[i]) continue;
+      const uint32_t r = root[in[i]];
+      const SlotPlan& source = plan_->slots_[r];
+      const bool alone = std::count_if(in.begin(), in.end(), [&](uint32_t s) { return s && root[s] == r; }) == 1;
+      if (source.place == Place::slab && source.segment == step.segment && last[r] == k && alone &&
+          source.type.dtype == plan_->slots_[out].type.dtype) {
+        step.inplace = static_cast<int>(i);
+        return;
+      }
+    }
+  }
+
+  PlanOptions options_;
+  Counters& counters_;
+  std::unique_ptr<Plan> plan_;
+  std::vector<int> constant_index_;
+  std::vector<bool> known_;
+};
+
+Result<std::shared_ptr<const Plan>> Plan::build(std::shared_ptr<const ir::Graph> graph, const PlanOptions& options, Counters& counters) {
+  return PlanBuilder(std::move(graph), options, counters).build();
+}
+
+Result<const void*> Plan::packed(uint32_t index, int threads) const {
+  std::lock_guard lock(pack_mutex_);
+  packed_.resize(packs_.size());
+  std::shared_ptr<Bytes>& slot = packed_[index];
+  if (!slot) {
+    const Pack& p = packs_[index];
+    const auto it = std::find_if(constants_.begin(), constants_.end(), [&](const auto& c) { return c.first == p.slot; });
+    const Tensor& w = it->second;
+    const int64_t size = p.packing->bytes(p.params.get(), w.shape());
+    TRY_ASSIGN(bytes, allocate_bytes(static_cast<size_t>(size)));
+    p.packing->pack(p.params.get(), w.shape(), w.data(), bytes->data(), threads);
+    pack_counters_.bytes_packed_in += w.bytes();
+    pack_counters_.bytes_packed_out += size;
+    ++pack_counters_.pack_calls;
+    slot = std::move(bytes);
+  }
+  return static_cast<const void*>(slot->data());
+}
+
+Counters Plan::counters() const {
+  std::lock_guard lock(pack_mutex_);
+  Counters sum = pack_counters_;
+  for (const Step& s : steps_)
+    for (const auto& b : s.bodies) sum += b->counters();
+  return sum;
+}
+
+}  // namespace tessera

@@ -1,0 +1,24 @@
+// From bytes to a plan. load_full.cc and load_minimal.cc each define load_model; a library links one of them.
+#pragma once
+#include "base/counters.h"
+#include "formats/external.h"
+#include "ir/graph.h"
+#include "runtime/plan.h"
+#include "session/options.h"
+
+namespace tessera {
+
+struct LoadedModel {
+  Model model;  // graph() resolved, and in full builds inferred
+  std::shared_ptr<const Plan> plan;
+  Counters counters;
+  const char* order_chosen_by = "file order";
+  int64_t planned_peak = 0;  // of the chosen order, with assumed sizes where shapes are symbolic
+  struct {
+    int64_t parse = 0, resolve = 0, infer = 0, order = 0, plan = 0;
+  } phase_ns;
+};
+
+Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const SessionOptions& options);
+
+}  // namespace tessera

@@ -1,0 +1,30 @@
+// Options of a session: the few we act on as fields, every other key kept as text.
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/cpu.h"
+#include "base/status.h"
+#include "runtime/order.h"
+
+namespace tessera {
+
+struct SessionOptions {
+  int threads = 0;  // 0: as many as this process may use
+  Target target = best_target();
+  ExecutionOrder order = ExecutionOrder::planned;
+  int optimization_level = 99;
+  bool strict_external_data = false;  // only handed-over buffers, no links
+  std::map<std::string, BytesPtr> external_files;
+  std::map<std::string, std::string> config;
+  std::map<std::string, int64_t> free_dimensions;  // dimension names the user fixed
+  std::string log_id, profile_prefix;
+
+  // Stores a config entry and acts on the keys we know; a bad value of such a key is refused.
+  Status set(const std::string& key, const std::string& value);
+};
+
+}  // namespace tessera
