@@ -52,7 +52,8 @@ def folders(object_sizes):
 def print_table(title, names, columns, rows, total):
     print(f"{title:<48}" + "".join(f"{name:>14}" for name in names))
     for key in rows:
-        print(f"{key:<48}" + "".join(f"{column.get(key, 0):>14,}" if column.get(key) else f"{'-':>14}" for column in columns))
+        cells = (f"{column[key]:,}" if column.get(key) else "-" for column in columns)
+        print(f"{key:<48}" + "".join(f"{cell:>14}" for cell in cells))
     if total:
         print(f"{'total':<48}" + "".join(f"{sum(column.values()):>14,}" for column in columns))
     print()
