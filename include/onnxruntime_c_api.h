@@ -1,0 +1,1 @@
+#include "tessera/c_api.h"
