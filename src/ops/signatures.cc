@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-namespace tessera {
+namespace tessera::spec {
 namespace {
 
 struct DomainVersion {
@@ -97,4 +97,4 @@ int latest_opset(std::string_view domain) {
   return 0;
 }
 
-}  // namespace tessera
+}  // namespace tessera::spec

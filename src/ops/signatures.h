@@ -10,7 +10,7 @@
 #include <span>
 #include <string_view>
 
-namespace tessera {
+namespace tessera::spec {
 
 // The forms a value can have in the specification. The element of a map is its value; the key is part of the form.
 enum class TypeKind : uint8_t {
@@ -118,4 +118,4 @@ std::span<const Signature> all_signatures();
 // The newest operator set of a domain; 0 if the specification has no such domain.
 int latest_opset(std::string_view domain);
 
-}  // namespace tessera
+}  // namespace tessera::spec

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-namespace tessera {
+namespace tessera::spec {
 namespace {
 
 constexpr int kFloat = 1, kInt64 = 7, kString = 8, kFloat16 = 10, kBfloat16 = 16;
@@ -188,4 +188,4 @@ TEST(Signatures, WholeTableIsWellFormed) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::spec

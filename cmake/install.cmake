@@ -1,0 +1,1 @@
+# Installed files come with the package.
