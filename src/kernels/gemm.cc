@@ -48,6 +48,7 @@ struct Kernels {
 HWY_BEFORE_NAMESPACE();
 namespace tessera {
 namespace HWY_NAMESPACE {
+namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using gemm::Problem;
@@ -169,8 +170,9 @@ void gemm_vector(const Problem& g, int64_t p0, int64_t p1) {
   }
 }
 
-inline constexpr gemm::Kernels kernels = {gemm_block, gemm_vector};
+constexpr gemm::Kernels kernels = {gemm_block, gemm_vector};
 
+}  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace tessera
 HWY_AFTER_NAMESPACE();

@@ -147,8 +147,8 @@ HWY_INLINE void finish_row(const float* product, const float* in, int64_t in_ste
 }
 
 // Finishes rows x columns products (rows `ld` apart) into C at row `i`, column `j` of the whole matrix.
-HWY_NOINLINE void finish(const float* product, int64_t ld, const Finish& f, int64_t i, int64_t j, int rows, int columns,
-                         float* c, int64_t ldc) {
+inline HWY_NOINLINE void finish(const float* product, int64_t ld, const Finish& f, int64_t i, int64_t j, int rows,
+                                int columns, float* c, int64_t ldc) {
   const GemmEpilogue& e = *f.epilogue;
   const bool take_in = f.first && e.c_in && e.beta != 0.0f;
   const bool add = take_in || !f.first;

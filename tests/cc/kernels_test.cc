@@ -14,6 +14,7 @@
 #include "base/cpu.h"
 #include "kernels/gemm.h"
 #include "kernels/gemm_generic.h"
+#include "kernels/vmath.h"
 
 namespace tessera {
 namespace {
@@ -163,6 +164,193 @@ TEST(Gemm, GenericTypes) {
       for (int64_t p = 0; p < k; ++p) want += int64_t{a[i * k + p]} * b[p * n + j];
       ASSERT_EQ(c[i * n + j], want);
     }
+}
+
+double ulps(float got, double want) {
+  if (std::isnan(want)) return std::isnan(got) ? 0 : 1e9;
+  const float rounded = static_cast<float>(want);
+  if (std::isnan(got)) return 1e9;
+  if (std::isinf(rounded) || std::isinf(got)) {
+    // Just below the overflow threshold either side may already be infinite.
+    const float edge = std::numeric_limits<float>::max();
+    return got == rounded || (std::fabs(got) >= edge && std::fabs(want) > 0.9999999 * static_cast<double>(edge)) ? 0
+                                                                                                                 : 1e9;
+  }
+  const float size = std::fabs(rounded);
+  const double ulp = static_cast<double>(std::nextafter(size, kInf)) - size;
+  return std::fabs(got - want) / ulp;
+}
+
+double reference(Unary op, float value) {
+  const double x = value;
+  switch (op) {
+    case Unary::exp: return std::exp(x);
+    case Unary::log: return std::log(x);
+    case Unary::tanh: return std::tanh(x);
+    case Unary::sigmoid: return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
+    case Unary::erf: return std::erf(x);
+    case Unary::relu: return x < 0 ? 0 : x;
+    case Unary::gelu_erf: return 0.5 * x * (1 + std::erf(x * M_SQRT1_2));
+    case Unary::gelu_tanh: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Unary::sqrt: return std::sqrt(x);
+    case Unary::reciprocal: return 1 / x;
+    case Unary::neg: return -x;
+    case Unary::abs: return std::fabs(x);
+    case Unary::floor: return std::floor(x);
+    case Unary::ceil: return std::ceil(x);
+    case Unary::round: return std::nearbyint(x);
+    case Unary::sin: return std::sin(x);
+    case Unary::cos: return std::cos(x);
+    case Unary::softplus: return std::isnan(x) ? x : std::fmax(x, 0) + std::log1p(std::exp(-std::fabs(x)));
+    case Unary::sign: return std::isnan(x) ? x : (x > 0) - (x < 0);
+  }
+  return 0;
+}
+
+double allowed_ulps(Unary op) {
+  switch (op) {
+    case Unary::exp:
+    case Unary::log: return 2;
+    case Unary::tanh:
+    case Unary::sigmoid:
+    case Unary::erf:
+    case Unary::sin:
+    case Unary::cos:
+    case Unary::softplus: return 4;
+    default: return 0.5000001;
+  }
+}
+
+// Every 4099th bit pattern, a fine sweep of the usual range, and the corners.
+std::vector<float> unary_inputs() {
+  std::vector<float> x = {0.0f,
+                          -0.0f,
+                          kInf,
+                          -kInf,
+                          kNan,
+                          1.0f,
+                          -1.0f,
+                          0.5f,
+                          -0.5f,
+                          1.5f,
+                          2.5f,
+                          -2.5f,
+                          1e-45f,
+                          -1e-45f,
+                          1e-39f,
+                          0.625f,
+                          0.92f,
+                          4.0f,
+                          -4.0f,
+                          88.7228394f,
+                          88.72284f,
+                          -103.97f,
+                          -104.0f,
+                          8192.0f,
+                          8193.0f,
+                          1e10f,
+                          std::numeric_limits<float>::max(),
+                          std::numeric_limits<float>::min(),
+                          8388607.5f,
+                          3.14159274f};
+  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 4099) {
+    const uint32_t word = static_cast<uint32_t>(bits);
+    float value;
+    std::memcpy(&value, &word, sizeof value);
+    x.push_back(value);
+  }
+  for (int i = -100000; i <= 100000; ++i) x.push_back(static_cast<float>(i) * 1.27e-4f);
+  return x;
+}
+
+TEST_P(OnTarget, UnaryAccuracy) {
+  const std::vector<float> x = unary_inputs();
+  std::vector<float> y(x.size());
+  for (int op = 0; op < kUnaryCount; ++op) {
+    const Unary f = static_cast<Unary>(op);
+    unary_f32(GetParam(), f, x.data(), y.data(), static_cast<int64_t>(x.size()));
+    double worst = 0;
+    size_t where = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double want = reference(f, x[i]);
+      double error = ulps(y[i], want);
+      if (f == Unary::gelu_erf || f == Unary::gelu_tanh) {
+        if (x[i] == -kInf) continue;  // -inf * 0
+        if (std::isfinite(want)) error = std::fabs(y[i] - want) <= 4e-7 * (1 + std::fabs(want)) ? 0 : 1e9;
+      }
+      if (error > worst) worst = error, where = i;
+    }
+    EXPECT_LE(worst, allowed_ulps(f)) << "op " << op << " at " << x[where] << " gave " << y[where] << " wanted "
+                                      << reference(f, x[where]);
+  }
+}
+
+TEST_P(OnTarget, UnarySignedZeros) {
+  for (Unary f :
+       {Unary::tanh, Unary::erf, Unary::sqrt, Unary::floor, Unary::ceil, Unary::round, Unary::sin, Unary::gelu_erf}) {
+    const float x[] = {-0.0f, 0.0f};
+    float y[2];
+    unary_f32(GetParam(), f, x, y, 2);
+    EXPECT_TRUE(y[0] == 0 && std::signbit(y[0]) && y[1] == 0 && !std::signbit(y[1])) << static_cast<int>(f);
+  }
+  const float x[] = {-0.3f, -0.5f, -0.0f};
+  float y[3];
+  unary_f32(GetParam(), Unary::round, x, y, 3);
+  for (float v : y) EXPECT_TRUE(v == 0 && std::signbit(v));
+  unary_f32(GetParam(), Unary::sign, x + 2, y, 1);
+  EXPECT_FALSE(std::signbit(y[0]));
+}
+
+TEST_P(OnTarget, UnaryResultDoesNotDependOnPlace) {
+  std::vector<float> x(200), whole(200);
+  fill_random(x.data(), 200, 5, -12, 12);
+  x[17] = kNan, x[30] = 1e9f, x[31] = kInf;
+  for (int op = 0; op < kUnaryCount; ++op) {
+    const Unary f = static_cast<Unary>(op);
+    unary_f32(GetParam(), f, x.data(), whole.data(), 200);
+    for (int64_t n = 0; n < 70; ++n) {
+      Guarded<float> in(n), out(n);
+      const int64_t from = n * 7 % 64;
+      std::copy_n(x.data() + from, n, in.data());
+      unary_f32(GetParam(), f, in.data(), out.data(), n);
+      ASSERT_TRUE(same_bits(out.data(), whole.data() + from, n)) << "op " << op << " n " << n;
+      unary_f32(GetParam(), f, in.data(), in.data(), n);
+      ASSERT_TRUE(same_bits(in.data(), out.data(), n)) << "in place, op " << op << " n " << n;
+    }
+  }
+}
+
+float reference(Binary op, float a, float b) {
+  switch (op) {
+    case Binary::add: return a + b;
+    case Binary::sub: return a - b;
+    case Binary::mul: return a * b;
+    case Binary::div: return a / b;
+    case Binary::min: return std::isnan(a) || std::isnan(b) ? kNan : std::min(a, b);
+    case Binary::max: return std::isnan(a) || std::isnan(b) ? kNan : std::max(a, b);
+    case Binary::pow: return std::pow(a, b);
+  }
+  return 0;
+}
+
+TEST_P(OnTarget, Binary) {
+  const float corners[] = {0.0f, -0.0f, 1.0f, -2.0f, 0.5f, 2.0f, kInf, -kInf, kNan, 1e-40f, 3e38f};
+  for (int op = 0; op < kBinaryCount; ++op)
+    for (int steps = 0; steps < 4; ++steps)
+      for (int64_t n : {0, 1, 3, 4, 15, 16, 17, 33, 121}) {
+        const int64_t a_step = steps & 1, b_step = steps >> 1;
+        for (float fixed : corners) {
+          Guarded<float> a(a_step ? n : 1), b(b_step ? n : 1), y(n);
+          for (int64_t i = 0; i < a.size(); ++i) a[i] = a_step ? corners[i / 11 % 11] : fixed;
+          for (int64_t i = 0; i < b.size(); ++i) b[i] = b_step ? corners[i % 11] : fixed;
+          binary_f32(GetParam(), static_cast<Binary>(op), a.data(), a_step, b.data(), b_step, y.data(), n);
+          for (int64_t i = 0; i < n; ++i) {
+            const float want = reference(static_cast<Binary>(op), a[i * a_step], b[i * b_step]);
+            ASSERT_TRUE(y[i] == want || (std::isnan(y[i]) && std::isnan(want)))
+                << op << " of " << a[i * a_step] << ", " << b[i * b_step] << " gave " << y[i];
+          }
+        }
+      }
 }
 
 }  // namespace
