@@ -12,8 +12,11 @@
 #include <vector>
 
 #include "base/cpu.h"
+#include "kernels/convert.h"
 #include "kernels/gemm.h"
 #include "kernels/gemm_generic.h"
+#include "kernels/rows.h"
+#include "kernels/transpose.h"
 #include "kernels/vmath.h"
 
 namespace tessera {
@@ -352,6 +355,276 @@ TEST_P(OnTarget, Binary) {
         }
       }
 }
+
+uint32_t bits_of(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+double f16_value(uint32_t half) {
+  const int exponent = half >> 10 & 31;
+  const double mantissa = half & 0x3ff, sign = half & 0x8000 ? -1 : 1;
+  if (exponent == 31) return mantissa != 0 ? kNan : sign * kInf;
+  return sign * (exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25));
+}
+
+std::vector<uint16_t> all_halves() {
+  std::vector<uint16_t> all(1 << 16);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+TEST_P(OnTarget, F16Exhaustive) {
+  const std::vector<uint16_t> all = all_halves();
+  std::vector<float> wide(all.size());
+  std::vector<uint16_t> back(all.size());
+  f16_to_f32(GetParam(), all.data(), wide.data(), 1 << 16);
+  f32_to_f16(GetParam(), wide.data(), back.data(), 1 << 16);
+  for (uint32_t h = 0; h < all.size(); ++h) {
+    const double want = f16_value(h);
+    if (std::isnan(want)) {
+      ASSERT_TRUE(std::isnan(wide[h]));
+      ASSERT_EQ(bits_of(wide[h]), (h & 0x8000) << 16 | 0x7fc00000 | (h & 0x3ff) << 13);
+      ASSERT_EQ(back[h], h | 0x200);
+    } else {
+      ASSERT_EQ(wide[h], want);
+      ASSERT_EQ(std::signbit(wide[h]), (h & 0x8000) != 0);
+      ASSERT_EQ(back[h], h);
+    }
+  }
+}
+
+// Midpoints between neighbours go to the even one, anything off the midpoint to the nearer one.
+TEST_P(OnTarget, F16Rounding) {
+  std::vector<float> x;
+  std::vector<uint16_t> want;
+  for (uint32_t h = 0; h < 0x7c00; ++h) {
+    const double low = f16_value(h), high = h + 1 == 0x7c00 ? 65536.0 : f16_value(h + 1);
+    const float middle = static_cast<float>((low + high) / 2);
+    for (const float sign : {1.0f, -1.0f}) {
+      const uint16_t bit = sign < 0 ? 0x8000 : 0;
+      x.push_back(sign * middle), want.push_back(static_cast<uint16_t>((h % 2 ? h + 1 : h) | bit));
+      x.push_back(sign * std::nextafter(middle, 0.0f)), want.push_back(static_cast<uint16_t>(h | bit));
+      x.push_back(sign * std::nextafter(middle, kInf)), want.push_back(static_cast<uint16_t>((h + 1) | bit));
+    }
+  }
+  for (float big : {1e6f, 3e38f, kInf}) x.push_back(big), want.push_back(0x7c00);
+  x.push_back(1e-45f), want.push_back(0);
+  std::vector<uint16_t> got(x.size());
+  f32_to_f16(GetParam(), x.data(), got.data(), static_cast<int64_t>(x.size()));
+  for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(got[i], want[i]) << x[i];
+}
+
+TEST_P(OnTarget, Bf16) {
+  const std::vector<uint16_t> all = all_halves();
+  std::vector<float> wide(all.size()), x;
+  std::vector<uint16_t> back(all.size()), want;
+  bf16_to_f32(GetParam(), all.data(), wide.data(), 1 << 16);
+  f32_to_bf16(GetParam(), wide.data(), back.data(), 1 << 16);
+  for (uint32_t h = 0; h < all.size(); ++h) {
+    const bool is_nan = (h & 0x7fff) > 0x7f80;
+    ASSERT_EQ(bits_of(wide[h]), h << 16);
+    ASSERT_EQ(back[h], is_nan ? h | 0x40 : h);
+    for (uint32_t low : {0x1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) {
+      const uint32_t bits = h << 16 | low;
+      float value;
+      std::memcpy(&value, &bits, sizeof value);
+      x.push_back(value);
+      const bool up = low > 0x8000 || (low == 0x8000 && h % 2);
+      want.push_back(static_cast<uint16_t>(std::isnan(value) ? h | 0x40 : h + up));
+    }
+  }
+  std::vector<uint16_t> got(x.size());
+  f32_to_bf16(GetParam(), x.data(), got.data(), static_cast<int64_t>(x.size()));
+  ASSERT_EQ(got, want);
+}
+
+TEST_P(OnTarget, ConvertTails) {
+  for (int64_t n = 0; n < 40; ++n) {
+    Guarded<uint16_t> half(n), back(n);
+    Guarded<float> wide(n);
+    for (int64_t i = 0; i < n; ++i) half[i] = static_cast<uint16_t>(0x3c00 + 37 * i);
+    f16_to_f32(GetParam(), half.data(), wide.data(), n);
+    f32_to_f16(GetParam(), wide.data(), back.data(), n);
+    for (int64_t i = 0; i < n; ++i) ASSERT_EQ(back[i], half[i]);
+    bf16_to_f32(GetParam(), half.data(), wide.data(), n);
+    f32_to_bf16(GetParam(), wide.data(), back.data(), n);
+    for (int64_t i = 0; i < n; ++i) ASSERT_EQ(back[i], half[i]);
+  }
+}
+
+constexpr int64_t kRowLengths[] = {1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 63, 64, 65, 100, 257};
+
+TEST_P(OnTarget, Softmax) {
+  for (int64_t cols : kRowLengths) {
+    const int64_t rows = 600;
+    Guarded<float> x(rows * cols), y(rows * cols), z(rows * cols);
+    fill_random(x.data(), x.size(), 8, -20, 20);
+    softmax_rows(GetParam(), 1, x.data(), y.data(), rows, cols);
+    log_softmax_rows(GetParam(), 1, x.data(), z.data(), rows, cols);
+    for (int64_t r = 0; r < rows; ++r) {
+      const float* row = x.data() + r * cols;
+      const double largest = *std::max_element(row, row + cols);
+      double sum = 0;
+      for (int64_t i = 0; i < cols; ++i) sum += std::exp(row[i] - largest);
+      for (int64_t i = 0; i < cols; ++i) {
+        const double want = std::exp(row[i] - largest) / sum;
+        // The difference itself is rounded: half an ulp of up to 40.
+        ASSERT_NEAR(y[r * cols + i], want, 4e-6 * want + 1e-30);
+        ASSERT_NEAR(z[r * cols + i], row[i] - largest - std::log(sum), 1e-5);
+      }
+    }
+    for (int threads : {2, 7}) {
+      std::vector<float> other(static_cast<size_t>(x.size()));
+      softmax_rows(GetParam(), threads, x.data(), other.data(), rows, cols);
+      ASSERT_TRUE(same_bits(other.data(), y.data(), y.size()));
+    }
+    softmax_rows(GetParam(), 1, x.data(), x.data(), rows, cols);
+    ASSERT_TRUE(same_bits(x.data(), y.data(), y.size()));
+  }
+}
+
+TEST_P(OnTarget, SoftmaxCorners) {
+  float x[3 * 3] = {-kInf, -kInf, -kInf, 0, kNan, 1, -kInf, 5, -kInf}, y[9];
+  softmax_rows(GetParam(), 1, x, y, 3, 3);
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(std::isnan(y[i])) << i;
+  EXPECT_EQ(y[6], 0.0f);
+  EXPECT_EQ(y[7], 1.0f);
+  EXPECT_EQ(y[8], 0.0f);
+  softmax_rows(GetParam(), 1, x, y, 0, 3);
+  softmax_rows(GetParam(), 1, x, y, 3, 0);
+}
+
+TEST_P(OnTarget, Norms) {
+  for (int64_t cols : kRowLengths)
+    for (bool affine : {false, true}) {
+      const int64_t rows = 300;
+      Guarded<float> x(rows * cols), y(rows * cols), z(rows * cols), scale(cols), bias(cols), mean(rows), inv_std(rows);
+      fill_random(x.data(), x.size(), 9, 3, 5);
+      fill_random(scale.data(), cols, 10);
+      fill_random(bias.data(), cols, 11);
+      NormRows norm{affine ? scale.data() : nullptr, affine ? bias.data() : nullptr, 1e-3f, mean.data(),
+                    inv_std.data()};
+      rms_norm_rows(GetParam(), 2, x.data(), z.data(), rows, cols, norm);
+      layer_norm_rows(GetParam(), 2, x.data(), y.data(), rows, cols, norm);
+      for (int64_t r = 0; r < rows; ++r) {
+        const float* row = x.data() + r * cols;
+        double sum = 0, squares = 0, plain = 0;
+        for (int64_t i = 0; i < cols; ++i) sum += row[i], plain += double{row[i]} * row[i];
+        const double centre = sum / static_cast<double>(cols);
+        for (int64_t i = 0; i < cols; ++i) squares += (row[i] - centre) * (row[i] - centre);
+        const double inverse = 1 / std::sqrt(squares / static_cast<double>(cols) + 1e-3);
+        const double rms = 1 / std::sqrt(plain / static_cast<double>(cols) + 1e-3);
+        ASSERT_NEAR(mean[r], centre, 2e-6);
+        ASSERT_NEAR(inv_std[r], inverse, 1e-5 * inverse);
+        for (int64_t i = 0; i < cols; ++i) {
+          const double s = affine ? scale[i] : 1, b = affine ? bias[i] : 0;
+          ASSERT_NEAR(y[r * cols + i], (row[i] - centre) * inverse * s + b, 4e-5);
+          ASSERT_NEAR(z[r * cols + i], row[i] * rms * s + b, 1e-6);
+        }
+      }
+    }
+}
+
+TEST_P(OnTarget, ReduceRows) {
+  for (int64_t cols : {0, 1, 3, 16, 17, 63, 64, 100, 5000, 70001})
+    for (int64_t rows : {0, 1, 3, 9}) {
+      Guarded<float> x(rows * cols), y(rows), again(rows);
+      fill_random(x.data(), x.size(), 12);
+      for (int op = 0; op < 6; ++op) {
+        const RowReduce f = static_cast<RowReduce>(op);
+        reduce_rows(GetParam(), 1, f, x.data(), y.data(), rows, cols);
+        for (int threads : {2, 7}) {
+          reduce_rows(GetParam(), threads, f, x.data(), again.data(), rows, cols);
+          ASSERT_TRUE(same_bits(y.data(), again.data(), rows));
+        }
+        for (int64_t r = 0; r < rows; ++r) {
+          double sum = 0, magnitudes = 0, squares = 0, largest = -kInf, smallest = kInf;
+          for (int64_t i = 0; i < cols; ++i) {
+            const double v = x[r * cols + i];
+            sum += v, magnitudes += std::fabs(v), squares += v * v;
+            largest = std::max(largest, v), smallest = std::min(smallest, v);
+          }
+          const double want[] = {sum, sum / static_cast<double>(cols), magnitudes, squares, largest, smallest};
+          if (std::isnan(want[op]) || std::isinf(want[op]))
+            ASSERT_TRUE(std::isnan(want[op]) ? std::isnan(y[r]) : y[r] == want[op]);
+          else
+            ASSERT_NEAR(y[r], want[op], 1e-6 * (1 + magnitudes)) << op << " of " << cols;
+        }
+      }
+    }
+  std::vector<float> x(100, 1.0f);
+  x[70] = kNan;
+  for (int op = 0; op < 6; ++op) {
+    float y;
+    reduce_rows(GetParam(), 1, static_cast<RowReduce>(op), x.data(), &y, 1, 100);
+    EXPECT_TRUE(std::isnan(y)) << op;
+  }
+}
+
+void check_transpose(size_t elem, const std::vector<int64_t>& dims, const std::vector<int>& perm) {
+  int64_t count = 1;
+  for (int64_t d : dims) count *= d;
+  const int64_t bytes = count * static_cast<int64_t>(elem);
+  Guarded<uint8_t> x(bytes), y(bytes);
+  std::mt19937 random(3);
+  for (int64_t i = 0; i < bytes; ++i) x[i] = static_cast<uint8_t>(random());
+  const size_t rank = dims.size();
+  std::vector<int64_t> strides(rank, 1), index(rank, 0);
+  for (size_t i = rank; i-- > 1;) strides[i - 1] = strides[i] * dims[i];
+  for (int threads : {1, 2, 7}) {
+    std::memset(y.data(), 0xee, static_cast<size_t>(bytes));
+    transpose(x.data(), y.data(), elem, dims, perm, threads);
+    std::fill(index.begin(), index.end(), 0);
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t from = 0;
+      for (size_t d = 0; d < rank; ++d) from += index[d] * strides[static_cast<size_t>(perm[d])];
+      ASSERT_EQ(std::memcmp(&x[from * static_cast<int64_t>(elem)], &y[i * static_cast<int64_t>(elem)], elem), 0)
+          << "element " << i << " of size " << elem;
+      for (size_t d = rank; d-- > 0;) {
+        if (++index[d] < dims[static_cast<size_t>(perm[d])]) break;
+        index[d] = 0;
+      }
+    }
+  }
+}
+
+TEST(Transpose, AllOrders) {
+  for (size_t elem : {1, 2, 4, 8, 16}) {
+    for (const std::vector<int64_t>& dims : {std::vector<int64_t>{},
+                                             {5},
+                                             {1, 1},
+                                             {3, 70},
+                                             {64, 33},
+                                             {100, 130},
+                                             {16, 16},
+                                             {2, 3, 4},
+                                             {17, 1, 19},
+                                             {65, 2, 40},
+                                             {2, 3, 4, 5},
+                                             {3, 20, 7, 2},
+                                             {1, 3, 33, 34},
+                                             {2, 2, 2, 2, 3},
+                                             {4, 0, 3}}) {
+      std::vector<int> perm(dims.size());
+      std::iota(perm.begin(), perm.end(), 0);
+      do check_transpose(elem, dims, perm);
+      while (std::next_permutation(perm.begin(), perm.end()));
+    }
+  }
+}
+
+TEST(Transpose, RankOf64) {
+  std::vector<int64_t> dims(64, 1);
+  for (int i : {0, 5, 9, 20, 40, 63}) dims[static_cast<size_t>(i)] = 3;
+  std::vector<int> perm(64);
+  std::iota(perm.begin(), perm.end(), 0);
+  std::reverse(perm.begin(), perm.end());
+  check_transpose(4, dims, perm);
+}
+
+TEST(Transpose, LongStrips) { check_transpose(4, {2500, 70}, {1, 0}), check_transpose(2, {2, 3, 3000}, {2, 0, 1}); }
 
 }  // namespace
 }  // namespace tessera
