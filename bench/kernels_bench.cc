@@ -1,0 +1,232 @@
+// Speed of the kernels beside the limit of this machine, on every target it has.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/cpu.h"
+#include "base/function_ref.h"
+#include "base/thread_pool.h"
+#include "kernels/gemm.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace tessera {
+namespace {
+
+constexpr char kHelp[] =
+    "kernels_bench [--target NAME] [--threads N] [--seconds S] [--filter TEXT]\n"
+    "  --target   only this one of scalar, sse4, avx2, avx512 (default: every target this CPU has, but scalar)\n"
+    "  --threads  threads a kernel may use (default 1)\n"
+    "  --seconds  time spent on one line (default 0.3)\n"
+    "  --filter   only lines whose name contains TEXT\n"
+    "Each line gives the best of several runs and its share of the limit: for gemm and conv the multiply-add rate of "
+    "a\n"
+    "register-only loop, for the others the rate at which memory of the same size is read; both are measured in turn "
+    "with\n"
+    "the kernel.\n";
+
+struct Options {
+  std::vector<Target> targets;
+  int threads = 1;
+  double seconds = 0.3;
+  std::string filter;
+};
+
+double now() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+struct Free {
+  void operator()(void* p) const { free(p); }
+};
+using Floats = std::unique_ptr<float[], Free>;
+
+Floats floats(int64_t count, float scale = 1.0f) {
+  Floats p(static_cast<float*>(aligned_alloc(64, static_cast<size_t>(count + 32) / 16 * 64)));
+  for (int64_t i = 0; i < count; ++i) p[i] = scale * (static_cast<float>((i * 2654435761u >> 7) % 2001) * 1e-3f - 1.0f);
+  return p;
+}
+
+constexpr int64_t kProbeSteps = 20000;
+constexpr int kProbeSums = 12;
+
+// Each probe does kProbeSteps * kProbeSums vector multiply-adds and returns its lane count; *sink keeps them alive.
+#if defined(__x86_64__)
+__attribute__((target("avx512f"))) int probe_avx512(float* sink) {
+  __m512 sum[kProbeSums], x = _mm512_set1_ps(*sink), y = _mm512_set1_ps(0.5f);
+  for (auto& s : sum) s = x;
+  for (int64_t i = 0; i < kProbeSteps; ++i)
+#pragma GCC unroll 16
+    for (auto& s : sum) s = _mm512_fmadd_ps(s, y, x);
+  for (int i = 1; i < kProbeSums; ++i) sum[0] = _mm512_add_ps(sum[0], sum[i]);
+  *sink = _mm512_cvtss_f32(sum[0]) * 1e-9f;
+  return 16;
+}
+
+__attribute__((target("avx2,fma"))) int probe_avx2(float* sink) {
+  __m256 sum[kProbeSums], x = _mm256_set1_ps(*sink), y = _mm256_set1_ps(0.5f);
+  for (auto& s : sum) s = x;
+  for (int64_t i = 0; i < kProbeSteps; ++i)
+#pragma GCC unroll 16
+    for (auto& s : sum) s = _mm256_fmadd_ps(s, y, x);
+  for (int i = 1; i < kProbeSums; ++i) sum[0] = _mm256_add_ps(sum[0], sum[i]);
+  *sink = _mm256_cvtss_f32(sum[0]) * 1e-9f;
+  return 8;
+}
+
+int probe_sse(float* sink) {
+  __m128 sum[kProbeSums], x = _mm_set1_ps(*sink), y = _mm_set1_ps(0.5f);
+  for (auto& s : sum) s = x;
+  for (int64_t i = 0; i < kProbeSteps; ++i)
+#pragma GCC unroll 16
+    for (auto& s : sum) s = _mm_add_ps(_mm_mul_ps(s, y), x);
+  for (int i = 1; i < kProbeSums; ++i) sum[0] = _mm_add_ps(sum[0], sum[i]);
+  *sink = _mm_cvtss_f32(sum[0]) * 1e-9f;
+  return 4;
+}
+#endif
+
+int probe_scalar(float* sink) {
+  float sum[kProbeSums], x = *sink;
+  for (float& s : sum) s = x;
+  for (int64_t i = 0; i < kProbeSteps; ++i) {
+#pragma GCC unroll 16
+    for (float& s : sum) s = s * 0.5f + x;
+    asm volatile("" ::: "memory");
+  }
+  for (int i = 1; i < kProbeSums; ++i) sum[0] += sum[i];
+  *sink = sum[0] * 1e-9f;
+  return 1;
+}
+
+int probe(Target target, float* sink) {
+#if defined(__x86_64__)
+  if (target == Target::avx3) return probe_avx512(sink);
+  if (target == Target::avx2) return probe_avx2(sink);
+  if (target == Target::sse4) return probe_sse(sink);
+#endif
+  return probe_scalar(sink);
+}
+
+// Multiply-add rate of all threads together, in 1e9 operations per second.
+double probe_flops(Target target, int threads) {
+  static float sinks[64 * 16];
+  int lanes = 1;
+  const double start = now();
+  parallel_for(threads, threads, [&](int64_t chunk, int) { lanes = probe(target, sinks + chunk % 64 * 16); });
+  return 2e-9 * static_cast<double>(kProbeSteps) * kProbeSums * lanes * threads / (now() - start);
+}
+
+// Bytes per second, in 1e9, at which `bytes` of memory are read again and again.
+double probe_read(const float* data, int64_t bytes) {
+  static volatile float keep;
+  float sum[64] = {};
+  const int64_t count = bytes / 4 / 64 * 64, repeats = std::max<int64_t>(1, (1 << 20) / std::max<int64_t>(bytes, 1));
+  const double start = now();
+  for (int64_t r = 0; r < repeats; ++r)
+    for (int64_t i = 0; i < count; i += 64)
+      for (int j = 0; j < 64; ++j) sum[j] += data[i + j];
+  const double seconds = now() - start;
+  for (float s : sum) keep = keep + s;
+  return 4e-9 * static_cast<double>(count * repeats) / seconds;
+}
+
+struct Best {
+  double rate = 0, limit = 0;
+};
+
+// Runs kernel and limit in turn; rate is `amount` (in 1e9) per second of the fastest run.
+Best measure(double seconds, double amount, FunctionRef<void()> kernel, FunctionRef<double()> limit) {
+  Best best;
+  kernel();
+  for (double start = now(); now() - start < seconds;) {
+    best.limit = std::max(best.limit, limit());
+    for (int i = 0; i < 4; ++i) {
+      const double t = now();
+      kernel();
+      best.rate = std::max(best.rate, amount / (now() - t));
+    }
+  }
+  return best;
+}
+
+void report(const Options& o, Target target, const std::string& name, const Best& best, const char* unit) {
+  printf("%-7s %dt  %-34s %8.1f %s  limit %8.1f  %5.1f %%\n", std::string(target_name(target)).c_str(), o.threads,
+         name.c_str(), best.rate, unit, best.limit, 100 * best.rate / best.limit);
+  fflush(stdout);
+}
+
+bool wanted(const Options& o, const std::string& name) { return name.find(o.filter) != std::string::npos; }
+
+void bench_gemm(const Options& o, Target target) {
+  struct Shape {
+    int64_t m, n, k;
+    bool trans_a;
+  };
+  constexpr Shape kShapes[] = {{1, 768, 768, false},      {1, 4096, 4096, false}, {2, 768, 768, false},
+                               {4, 768, 768, false},      {8, 768, 3072, false},  {16, 768, 768, false},
+                               {64, 64, 64, false},       {128, 768, 768, false}, {128, 3072, 768, false},
+                               {128, 768, 3072, false},   {512, 512, 512, false}, {512, 512, 512, true},
+                               {1024, 1024, 1024, false}, {49, 512, 4608, false}, {3136, 64, 576, false}};
+  for (const Shape& s : kShapes) {
+    const std::string name = "gemm " + std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k) +
+                             (s.trans_a ? " A transposed" : "");
+    if (!wanted(o, name)) continue;
+    const Floats a = floats(s.m * s.k), b = floats(s.n * s.k), c = floats(s.m * s.n);
+    const Floats packed = floats(static_cast<int64_t>(gemm_packed_bytes(s.n, s.k) / 4));
+    gemm_pack_b(b.get(), s.n, false, s.k, s.n, packed.get(), 1);
+    const auto run = [&] {
+      gemm_f32(target, o.threads, s.m, s.n, s.k, a.get(), s.trans_a ? s.m : s.k, s.trans_a, packed.get(), c.get(), s.n,
+               {});
+    };
+    const double amount = 2e-9 * static_cast<double>(s.m * s.n * s.k);
+    report(o, target, name, measure(o.seconds, amount, run, [&] { return probe_flops(target, o.threads); }), "GF/s");
+  }
+}
+
+bool parse(int argc, char** argv, Options* o) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view flag = argv[i];
+    if (flag == "--help" || i + 1 == argc) return false;
+    const char* value = argv[++i];
+    Target target;
+    if (flag == "--target" && parse_target(value, &target))
+      o->targets = {target};
+    else if (flag == "--threads")
+      o->threads = std::max(1, atoi(value));
+    else if (flag == "--seconds")
+      o->seconds = atof(value);
+    else if (flag == "--filter")
+      o->filter = value;
+    else
+      return false;
+  }
+  if (o->targets.empty())
+    for (Target t : {Target::sse4, Target::neon, Target::avx2, Target::avx3})
+      if (t <= best_target() && (t == Target::neon) == (best_target() == Target::neon)) o->targets.push_back(t);
+  if (o->targets.empty()) o->targets.push_back(Target::scalar);
+  return true;
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int argc, char** argv) {
+  tessera::Options options;
+  if (!tessera::parse(argc, argv, &options)) {
+    fputs(tessera::kHelp, stdout);
+    return argc == 2 && !strcmp(argv[1], "--help") ? 0 : 2;
+  }
+  for (tessera::Target target : options.targets) tessera::bench_gemm(options, target);
+}

@@ -1,0 +1,263 @@
+#include "kernels/gemm.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked.h"
+#include "base/thread_pool.h"
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gemm.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kernels/gemm_tile-inl.h"
+
+#ifndef TESSERA_KERNELS_GEMM_SHARED_
+#define TESSERA_KERNELS_GEMM_SHARED_
+namespace tessera {
+namespace gemm {
+
+constexpr int64_t kMaxDepth = 1024;
+constexpr int64_t kPackRows = 48, kPackDepth = 512;  // what of A a block copies at a time
+
+struct Problem {
+  int64_t m, n, k;
+  const float* a;
+  int64_t lda;
+  bool trans_a;
+  const float* b;
+  float* c;
+  int64_t ldc;
+  const GemmEpilogue* epilogue;
+  bool pack_a;    // copy the rows of a block (at most kPackRows) side by side first
+  int64_t depth;  // k is taken in steps of this
+};
+
+struct Kernels {
+  // C's rows [i0, i1) x panels [p0, p1).
+  void (*block)(const Problem&, int64_t i0, int64_t i1, int64_t p0, int64_t p1);
+  // The same for m = 1 with A's elements side by side.
+  void (*vector)(const Problem&, int64_t p0, int64_t p1);
+};
+
+}  // namespace gemm
+}  // namespace tessera
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera {
+namespace HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using gemm::Problem;
+
+// out[p * rows + i] = A's element (i0 + i, k0 + p).
+HWY_INLINE void pack_rows(const Problem& g, int64_t i0, int rows, int64_t k0, int64_t depth, float* HWY_RESTRICT out) {
+  if (g.trans_a) {
+    const float* a = g.a + k0 * g.lda + i0;
+    for (int64_t p = 0; p < depth; ++p, a += g.lda)
+      for (int i = 0; i < rows; ++i) out[p * rows + i] = a[i];
+    return;
+  }
+  const float* a = g.a + i0 * g.lda + k0;
+  int64_t p = 0;
+  for (; p + 8 <= depth; p += 8)
+    for (int i = 0; i < rows; ++i) {
+      const float* row = a + i * g.lda + p;
+      float* to = out + p * rows + i;
+      for (int q = 0; q < 8; ++q) to[q * rows] = row[q];
+    }
+  for (; p < depth; ++p)
+    for (int i = 0; i < rows; ++i) out[p * rows + i] = a[i * g.lda + p];
+}
+
+// One row tile against panels [p0, p1), in tiles of two vectors and one vector where the second would lie beyond N.
+template <bool kRowsAdjacent>
+HWY_INLINE void row_tile(const Problem& g, tile::Operands o, const tile::Finish& f, int64_t i, int rows, int64_t k0,
+                         int64_t p0, int64_t p1) {
+  const int64_t panel = g.k * kPanelWidth;
+  const int64_t j1 = HWY_MIN(g.n, p1 * kPanelWidth);
+  o.b_k = kPanelWidth;
+  o.b_vec = panel;
+  for (int64_t j = p0 * kPanelWidth; j < j1; j += tile::kWide) {
+    o.b = g.b + j / kPanelWidth * panel + k0 * kPanelWidth + j % kPanelWidth;
+    float* c = g.c + i * g.ldc + j;
+    if (j + tile::kLanes < j1)
+      tile::compute<2, kRowsAdjacent>(o, f, i, j, rows, static_cast<int>(HWY_MIN(j1 - j, tile::kWide)), c, g.ldc);
+    else
+      tile::compute<1, kRowsAdjacent>(o, f, i, j, rows, static_cast<int>(j1 - j), c, g.ldc);
+  }
+}
+
+// Where a row tile finds its elements of A: in the packed copy, tile after tile, or in place.
+HWY_INLINE void set_rows(const Problem& g, const float* packed, int64_t i0, int64_t i, int rows, int64_t k0,
+                         tile::Operands* o) {
+  o->a_row = g.lda;
+  o->a_k = packed ? rows : g.lda;
+  if (packed)
+    o->a = packed + (i - i0) * o->k;
+  else
+    o->a = g.a + (g.trans_a ? k0 * g.lda + i : i * g.lda + k0);
+}
+
+void gemm_block(const Problem& g, int64_t i0, int64_t i1, int64_t p0, int64_t p1) {
+  HWY_ALIGN float packed[gemm::kPackRows * gemm::kPackDepth];
+  constexpr int64_t kPanels = HWY_MAX(1, tile::kWide / kPanelWidth);
+  for (int64_t k0 = 0; k0 == 0 || k0 < g.k; k0 += g.depth) {
+    tile::Operands o{};
+    o.k = HWY_MIN(g.depth, g.k - k0);
+    const tile::Finish f{g.epilogue, k0 == 0, k0 + o.k >= g.k};
+    for (int64_t i = i0; g.pack_a && i < i1;) {
+      const int rows = tile::next_rows(i1 - i);
+      pack_rows(g, i, rows, k0, o.k, packed + (i - i0) * o.k);
+      i += rows;
+    }
+    // A panel pair stays in the nearest cache while the rows pass.
+    for (int64_t p = p0; p < p1; p += kPanels)
+      for (int64_t i = i0; i < i1;) {
+        const int rows = tile::next_rows(i1 - i);
+        set_rows(g, g.pack_a ? packed : nullptr, i0, i, rows, k0, &o);
+        if (g.pack_a || g.trans_a)
+          row_tile<true>(g, o, f, i, rows, k0, p, HWY_MIN(p + kPanels, p1));
+        else
+          row_tile<false>(g, o, f, i, rows, k0, p, HWY_MIN(p + kPanels, p1));
+        i += rows;
+      }
+  }
+}
+
+// One row: independent sums over k, eight vectors in flight, so that the multiply-add latency does not show.
+void gemm_vector(const Problem& g, int64_t p0, int64_t p1) {
+  using tile::kLanes;
+  const tile::D d;
+  constexpr int kVecs = HWY_MIN(8, kPanelWidth / kLanes), kSteps = 8 / kVecs, kPasses = kPanelWidth / kLanes / kVecs;
+  const tile::Finish f{g.epilogue, true, true};
+  HWY_ALIGN float product[kPanelWidth];
+  for (int64_t p = p0; p < p1; ++p) {
+    for (int pass = 0; pass < kPasses; ++pass) {
+      const float* HWY_RESTRICT b = g.b + p * g.k * kPanelWidth + pass * kVecs * kLanes;
+      const float* HWY_RESTRICT a = g.a;
+      tile::V acc[kSteps][kVecs];
+#pragma GCC unroll 8
+      for (int s = 0; s < kSteps; ++s)
+#pragma GCC unroll 8
+        for (int j = 0; j < kVecs; ++j) acc[s][j] = hn::Zero(d);
+      int64_t k = g.k;
+      for (; k >= kSteps; k -= kSteps, a += kSteps, b += kSteps * kPanelWidth)
+#pragma GCC unroll 8
+        for (int s = 0; s < kSteps; ++s)
+#pragma GCC unroll 8
+          for (int j = 0; j < kVecs; ++j)
+            acc[s][j] = hn::MulAdd(hn::Set(d, a[s]), hn::LoadU(d, b + s * kPanelWidth + j * kLanes), acc[s][j]);
+      for (; k > 0; --k, ++a, b += kPanelWidth)
+#pragma GCC unroll 8
+        for (int j = 0; j < kVecs; ++j)
+          acc[0][j] = hn::MulAdd(hn::Set(d, a[0]), hn::LoadU(d, b + j * kLanes), acc[0][j]);
+#pragma GCC unroll 8
+      for (int half = kSteps / 2; half > 0; half /= 2)
+#pragma GCC unroll 8
+        for (int s = 0; s < half; ++s)
+#pragma GCC unroll 8
+          for (int j = 0; j < kVecs; ++j) acc[s][j] = hn::Add(acc[s][j], acc[s + half][j]);
+#pragma GCC unroll 8
+      for (int j = 0; j < kVecs; ++j) hn::StoreU(acc[0][j], d, product + (pass * kVecs + j) * kLanes);
+    }
+    const int64_t j = p * kPanelWidth;
+    const int columns = static_cast<int>(HWY_MIN(g.n - j, kPanelWidth));
+    tile::finish(product, kPanelWidth, f, 0, j, 1, columns, g.c + j, g.ldc);
+  }
+}
+
+constexpr gemm::Kernels kernels = {gemm_block, gemm_vector};
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace tessera
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera {
+namespace {
+
+constexpr const gemm::Kernels* kTable[] = {HWY_CHOOSE_FALLBACK(kernels), HWY_CHOOSE_SSE4(kernels),
+                                           HWY_CHOOSE_NEON(kernels), HWY_CHOOSE_AVX2(kernels),
+                                           HWY_CHOOSE_AVX3(kernels)};
+
+constexpr int64_t kRowsPerBlock = 96;
+constexpr int64_t kBlockBytes = 256 * 1024;  // of B that a block of panels and one step of k may take
+constexpr int64_t kVectorBytes = 64 * 1024;  // the same for one row
+constexpr int64_t kCrowded = 1024;           // rows that many elements apart fall into the same cache sets
+constexpr int64_t kLeastWork = 1 << 18;      // multiply-adds worth handing to another thread
+
+struct Cut {
+  int64_t rows, panels;
+};
+
+// Rows and panels of one chunk. The panel count is even, so that two panels side by side are never torn apart.
+Cut cut_blocks(const gemm::Problem& g, int64_t panels) {
+  if (g.pack_a) return {gemm::kPackRows, 32};
+  const int64_t fit = kBlockBytes / (4 * kPanelWidth * g.depth);
+  const int64_t group = std::min(std::max<int64_t>(2, fit / 2 * 2), round_up(panels, 2));
+  const int64_t work_per_row = std::max<int64_t>(1, group * kPanelWidth * g.k);
+  return {std::max(kRowsPerBlock, round_up(ceil_div(kLeastWork, work_per_row), kRowsPerBlock)), group};
+}
+
+void pack_panel(const float* b, int64_t ldb, bool trans_b, int64_t k, int64_t columns, float* out) {
+  if (!trans_b) {
+    for (int64_t p = 0; p < k; ++p, out += kPanelWidth) {
+      std::memcpy(out, b + p * ldb, columns * sizeof(float));
+      std::fill(out + columns, out + kPanelWidth, 0.0f);
+    }
+    return;
+  }
+  for (int64_t p = 0; p < k; p += kPanelWidth) {
+    const int64_t steps = std::min<int64_t>(kPanelWidth, k - p);
+    for (int64_t j = 0; j < kPanelWidth; ++j)
+      for (int64_t q = 0; q < steps; ++q) out[(p + q) * kPanelWidth + j] = j < columns ? b[j * ldb + p + q] : 0.0f;
+  }
+}
+
+}  // namespace
+
+size_t gemm_packed_bytes(int64_t n, int64_t k) {
+  return static_cast<size_t>(round_up(n, kPanelWidth)) * static_cast<size_t>(k) * sizeof(float);
+}
+
+void gemm_pack_b(const float* b, int64_t ldb, bool trans_b, int64_t k, int64_t n, float* out, int threads) {
+  const int64_t panels = ceil_div(n, kPanelWidth);
+  const int64_t per_chunk = std::max<int64_t>(1, (1 << 14) / std::max<int64_t>(k * kPanelWidth, 1));
+  parallel_for(threads, ceil_div(panels, per_chunk), [&](int64_t chunk, int) {
+    for (int64_t p = chunk * per_chunk; p < std::min(panels, (chunk + 1) * per_chunk); ++p) {
+      const int64_t j = p * kPanelWidth, columns = std::min<int64_t>(kPanelWidth, n - j);
+      pack_panel(b + (trans_b ? j * ldb : j), ldb, trans_b, k, columns, out + p * k * kPanelWidth);
+    }
+  });
+}
+
+void gemm_f32(Target target, int threads, int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, bool trans_a,
+              const float* packed_b, float* c, int64_t ldc, const GemmEpilogue& epilogue) {
+  if (m <= 0 || n <= 0) return;
+  const gemm::Kernels& kernels = choose_kernels(kTable, target);
+  const int64_t panels = ceil_div(n, kPanelWidth);
+  const bool pack_a = m >= gemm::kPackRows / 2 && n >= 4 * kPanelWidth && (trans_a ? lda > 64 : lda % kCrowded == 0);
+  const int64_t steps = std::max<int64_t>(1, ceil_div(k, pack_a ? gemm::kPackDepth : gemm::kMaxDepth));
+  const int64_t depth = std::max<int64_t>(1, ceil_div(k, steps));
+  const gemm::Problem g{m, n, k, a, lda, trans_a, packed_b, c, ldc, &epilogue, pack_a, depth};
+  if (m == 1 && (!trans_a || lda == 1)) {
+    const int64_t group = std::max<int64_t>(1, kVectorBytes / std::max<int64_t>(4 * kPanelWidth * k, 1));
+    parallel_for(threads, ceil_div(panels, group),
+                 [&](int64_t chunk, int) { kernels.vector(g, chunk * group, std::min(panels, (chunk + 1) * group)); });
+    return;
+  }
+  const Cut cut = cut_blocks(g, panels);
+  const int64_t row_blocks = ceil_div(m, cut.rows);
+  parallel_for(threads, row_blocks * ceil_div(panels, cut.panels), [&](int64_t chunk, int) {
+    const int64_t i = chunk % row_blocks * cut.rows, p = chunk / row_blocks * cut.panels;
+    kernels.block(g, i, std::min(m, i + cut.rows), p, std::min(panels, p + cut.panels));
+  });
+}
+
+}  // namespace tessera
+#endif
