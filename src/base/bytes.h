@@ -20,7 +20,11 @@ class Bytes {
   using Release = void(void* data, size_t size, void* context);
 
   Bytes(Origin origin, void* data, size_t size, Release* release, void* context, std::string label = {})
-      : data_(static_cast<std::byte*>(data)), size_(size), release_(release), context_(context), origin_(origin),
+      : data_(static_cast<std::byte*>(data)),
+        size_(size),
+        release_(release),
+        context_(context),
+        origin_(origin),
         label_(std::move(label)) {}
   ~Bytes() {
     if (release_) release_(data_, size_, context_);

@@ -19,7 +19,7 @@ namespace {
 Status errno_error(std::string_view what, std::string_view name) {
   const int e = errno;
   const Code code = e == ENOENT || e == ENOTDIR ? Code::no_such_file : Code::fail;
-  return error(code, "{} {}: {}", what, quoted(name), strerror(e));
+  return error(code, "{} {}: {}", what, quote(name), strerror(e));
 }
 
 // Takes over fd.
@@ -32,7 +32,7 @@ Result<std::shared_ptr<Bytes>> map_fd(int fd, std::string_view name, bool strict
   }
   if (!S_ISREG(st.st_mode) || (strict && st.st_nlink > 1)) {
     close(fd);
-    return error(Code::fail, "cannot use {}: it is not a {}regular file", quoted(name), strict ? "singly linked " : "");
+    return error(Code::fail, "cannot use {}: it is not a {}regular file", quote(name), strict ? "singly linked " : "");
   }
   const auto size = static_cast<size_t>(st.st_size);
   void* data = size ? mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0) : nullptr;
@@ -88,7 +88,7 @@ Folder::~Folder() { close(fd_); }
 Result<std::shared_ptr<Bytes>> Folder::map(std::string_view name, bool strict) const {
   if (name.empty()) return error(Code::fail, "an empty file name was given");
   if (name.find('\0') != name.npos || name.find('\\') != name.npos || name.size() > PATH_MAX)
-    return error(Code::fail, "file name {} is not a plain relative path", quoted(name));
+    return error(Code::fail, "file name {} is not a plain relative path", quote(name));
   const std::string path(name);
   open_how how{};
   how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
@@ -101,7 +101,7 @@ Result<std::shared_ptr<Bytes>> Folder::map(std::string_view name, bool strict) c
       fd = open_by_walking(fd_, path);
   }
   if (fd < 0 && (errno == EXDEV || errno == ELOOP))
-    return error(Code::fail, "file {} leaves the model's folder {}", quoted(name), quoted(path_));
+    return error(Code::fail, "file {} leaves the model's folder {}", quote(name), quote(path_));
   if (fd < 0) return errno_error("cannot open", name);
   return map_fd(fd, name, strict);
 }

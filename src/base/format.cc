@@ -37,7 +37,7 @@ std::string format_args(std::string_view pattern, std::initializer_list<FormatAr
   return out;
 }
 
-std::string quoted(std::string_view name) {
+std::string quote(std::string_view name) {
   constexpr size_t kLongest = 120;
   std::string out = "'";
   for (const char c : name.substr(0, kLongest)) {

@@ -1,5 +1,5 @@
-// format("{} of {}", a, b): text for error messages. Only "{}" is known; numbers, strings, bools and lists of numbers can
-// be shown. Kept tiny on purpose: it is part of the minimal library.
+// format("{} of {}", a, b): text for error messages. Only "{}" is known; numbers, strings, bools and lists of numbers
+// can be shown. Kept tiny on purpose: it is part of the minimal library.
 #pragma once
 #include <concepts>
 #include <cstdint>
@@ -45,6 +45,6 @@ std::string format(std::string_view pattern, const A&... args) {
 }
 
 // A name from an untrusted file, fit for a message: control bytes escaped, cut at 120 bytes.
-std::string quoted(std::string_view name);
+std::string quote(std::string_view name);
 
 }  // namespace tessera

@@ -93,7 +93,7 @@ class [[nodiscard]] Result {
   if (::tessera::Status try_status = (expr); !try_status.ok()) return try_status
 
 // Declares `name` as the value of the Result `expr`, or returns its error.
-#define TRY_ASSIGN(name, expr)                                     \
-  auto name##_result = (expr);                                     \
+#define TRY_ASSIGN(name, expr)                                 \
+  auto name##_result = (expr);                                 \
   if (!name##_result.ok()) return name##_result.take_status(); \
   auto& name = *name##_result

@@ -63,7 +63,8 @@ SmallFloat small_float(DType t) {
 }  // namespace
 
 float small_float_decode(DType type, uint8_t bits) {
-  if (type == DType::f8e8m0) return bits == 255 ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.0f, bits - 127);
+  if (type == DType::f8e8m0)
+    return bits == 255 ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.0f, bits - 127);
   const SmallFloat f = small_float(type);
   const int width = f.exponent_bits + f.mantissa_bits;
   const int magnitude = bits & ((1 << width) - 1);
@@ -109,7 +110,8 @@ uint8_t float_to_e8m0(float v, bool saturate, E8M0Rounding rounding) {
   if (a < 0x1p-127f) return 0;
   int e = std::ilogb(a);
   const float fraction = std::ldexp(a, -e);  // in [1, 2)
-  const bool up = rounding == E8M0Rounding::up ? fraction > 1.0f : rounding == E8M0Rounding::nearest && fraction >= 1.5f;
+  const bool up =
+      rounding == E8M0Rounding::up ? fraction > 1.0f : rounding == E8M0Rounding::nearest && fraction >= 1.5f;
   e += 127 + (up ? 1 : 0);
   if (e > 254) return saturate ? 254 : 255;
   return uint8_t(e);
@@ -179,10 +181,15 @@ void decode_any(DType type, const void* data, int64_t from, int64_t n, Out* out)
       return;
     case DType::f16: return each([&](int64_t i) { return f16_to_float(p16[i]); });
     case DType::bf16: return each([&](int64_t i) { return bf16_to_float(p16[i]); });
-    case DType::u4: case DType::i4: case DType::u2: case DType::i2:
+    case DType::u4:
+    case DType::i4:
+    case DType::u2:
+    case DType::i2:
       for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(sub_byte_get(type, data, from + i));
       return;
-    case DType::f4e2m1: case DType::f6e2m3: case DType::f6e3m2:
+    case DType::f4e2m1:
+    case DType::f6e2m3:
+    case DType::f6e3m2:
       return each([&](int64_t i) { return small_float_decode(type, uint8_t(sub_byte_get(type, data, i))); });
     default: return each([&](int64_t i) { return small_float_decode(type, p8[i]); });
   }
@@ -226,15 +233,22 @@ void encode_any(DType type, void* data, int64_t to, int64_t n, const In* in, boo
     case DType::bf16:
       for (int64_t i = 0; i < n; ++i) p16[to + i] = float_to_bf16(static_cast<float>(in[i]));
       return;
-    case DType::u4: case DType::i4: case DType::u2: case DType::i2:
+    case DType::u4:
+    case DType::i4:
+    case DType::u2:
+    case DType::i2:
       for (int64_t i = 0; i < n; ++i) {
         int v;
-        if constexpr (std::is_floating_point_v<In>) v = to_integer<int32_t>(in[i]);
-        else v = static_cast<int>(in[i]);
+        if constexpr (std::is_floating_point_v<In>)
+          v = to_integer<int32_t>(in[i]);
+        else
+          v = static_cast<int>(in[i]);
         sub_byte_set(type, data, to + i, v);
       }
       return;
-    case DType::f4e2m1: case DType::f6e2m3: case DType::f6e3m2:
+    case DType::f4e2m1:
+    case DType::f6e2m3:
+    case DType::f6e3m2:
       for (int64_t i = 0; i < n; ++i)
         sub_byte_set(type, data, to + i, small_float_encode(type, static_cast<float>(in[i]), saturate));
       return;
@@ -246,8 +260,12 @@ void encode_any(DType type, void* data, int64_t to, int64_t n, const In* in, boo
 }  // namespace
 
 void decode(DType type, const void* data, int64_t from, int64_t n, float* out) { decode_any(type, data, from, n, out); }
-void decode(DType type, const void* data, int64_t from, int64_t n, double* out) { decode_any(type, data, from, n, out); }
-void decode(DType type, const void* data, int64_t from, int64_t n, int64_t* out) { decode_any(type, data, from, n, out); }
+void decode(DType type, const void* data, int64_t from, int64_t n, double* out) {
+  decode_any(type, data, from, n, out);
+}
+void decode(DType type, const void* data, int64_t from, int64_t n, int64_t* out) {
+  decode_any(type, data, from, n, out);
+}
 void encode(DType type, void* data, int64_t to, int64_t n, const float* in, bool saturate) {
   encode_any(type, data, to, n, in, saturate);
 }

@@ -39,7 +39,9 @@ I to_integer(F v) {
     if (!(v >= low && v < -low)) return static_cast<I>(I{1} << (sizeof(I) * 8 - 1));
     return static_cast<I>(v);
   } else {
-    return v >= F{0} && v < 2 * low ? static_cast<I>(v) : v < F{0} && v > -low ? static_cast<I>(static_cast<int64_t>(v)) : I{0};
+    return v >= F{0} && v < 2 * low ? static_cast<I>(v)
+           : v < F{0} && v > -low   ? static_cast<I>(static_cast<int64_t>(v))
+                                    : I{0};
   }
 }
 

@@ -61,20 +61,34 @@ template <class T>
 inline constexpr DType dtype_of = DType::undefined;
 template <DType D, class B>
 inline constexpr DType dtype_of<Stored<D, B>> = D;
-template <> inline constexpr DType dtype_of<float> = DType::f32;
-template <> inline constexpr DType dtype_of<double> = DType::f64;
-template <> inline constexpr DType dtype_of<int8_t> = DType::i8;
-template <> inline constexpr DType dtype_of<int16_t> = DType::i16;
-template <> inline constexpr DType dtype_of<int32_t> = DType::i32;
-template <> inline constexpr DType dtype_of<int64_t> = DType::i64;
-template <> inline constexpr DType dtype_of<uint8_t> = DType::u8;
-template <> inline constexpr DType dtype_of<uint16_t> = DType::u16;
-template <> inline constexpr DType dtype_of<uint32_t> = DType::u32;
-template <> inline constexpr DType dtype_of<uint64_t> = DType::u64;
-template <> inline constexpr DType dtype_of<bool> = DType::boolean;
-template <> inline constexpr DType dtype_of<std::string> = DType::string;
-template <> inline constexpr DType dtype_of<std::complex<float>> = DType::c64;
-template <> inline constexpr DType dtype_of<std::complex<double>> = DType::c128;
+template <>
+inline constexpr DType dtype_of<float> = DType::f32;
+template <>
+inline constexpr DType dtype_of<double> = DType::f64;
+template <>
+inline constexpr DType dtype_of<int8_t> = DType::i8;
+template <>
+inline constexpr DType dtype_of<int16_t> = DType::i16;
+template <>
+inline constexpr DType dtype_of<int32_t> = DType::i32;
+template <>
+inline constexpr DType dtype_of<int64_t> = DType::i64;
+template <>
+inline constexpr DType dtype_of<uint8_t> = DType::u8;
+template <>
+inline constexpr DType dtype_of<uint16_t> = DType::u16;
+template <>
+inline constexpr DType dtype_of<uint32_t> = DType::u32;
+template <>
+inline constexpr DType dtype_of<uint64_t> = DType::u64;
+template <>
+inline constexpr DType dtype_of<bool> = DType::boolean;
+template <>
+inline constexpr DType dtype_of<std::string> = DType::string;
+template <>
+inline constexpr DType dtype_of<std::complex<float>> = DType::c64;
+template <>
+inline constexpr DType dtype_of<std::complex<double>> = DType::c128;
 
 // Bits per element as stored, packed LSB first; for string the bits of a std::string object.
 int bits_of(DType t);
@@ -112,8 +126,8 @@ inline constexpr TypeSet kComplex = set_of(DType::c64, DType::c128);
 inline constexpr TypeSet kSubByteInts = set_of(DType::u4, DType::i4, DType::u2, DType::i2);
 inline constexpr TypeSet kNumbers = kFloats | kInts;
 // Every type of ONNX's "all tensor types" lists but float6, which only a few operators take.
-inline constexpr TypeSet kAllTypes = kNumbers | kFloat8 | kComplex | kSubByteInts |
-                                     set_of(DType::boolean, DType::string, DType::f4e2m1, DType::f8e8m0);
+inline constexpr TypeSet kAllTypes =
+    kNumbers | kFloat8 | kComplex | kSubByteInts | set_of(DType::boolean, DType::string, DType::f4e2m1, DType::f8e8m0);
 inline constexpr TypeSet kFloat6 = set_of(DType::f6e2m3, DType::f6e3m2);
 inline constexpr TypeSet kEveryType = kAllTypes | kFloat6;
 inline constexpr TypeSet kIndexTypes = set_of(DType::i32, DType::i64);

@@ -8,7 +8,8 @@ Result<Shape> Shape::checked(std::span<const int64_t> dims) {
   int64_t product = 1;
   for (const int64_t d : dims) {
     if (d < 0) return invalid("shape {} has a negative dimension", dims);
-    if (d > 0 && !checked_mul(product, d, &product)) return invalid("shape {} has more elements than 63 bits can count", dims);
+    if (d > 0 && !checked_mul(product, d, &product))
+      return invalid("shape {} has more elements than 63 bits can count", dims);
   }
   return Shape(dims);
 }

@@ -57,7 +57,8 @@ class Shape {
  private:
   static constexpr int kInline = 8;
   void assign(std::span<const int64_t> dims) {
-    if (dims.size() > kInline && (!more_ || static_cast<int>(dims.size()) > rank_)) more_.reset(new int64_t[dims.size()]);
+    if (dims.size() > kInline && (!more_ || static_cast<int>(dims.size()) > rank_))
+      more_.reset(new int64_t[dims.size()]);
     rank_ = static_cast<int>(dims.size());
     if (rank_ <= kInline) more_.reset();
     std::copy(dims.begin(), dims.end(), more_ ? more_.get() : dims_);

@@ -6,7 +6,8 @@ namespace tessera {
 
 Result<std::shared_ptr<Bytes>> allocate_strings(int64_t count) {
   int64_t size;
-  if (!checked_mul(count, sizeof(std::string), &size)) return error(Code::fail, "{} strings do not fit in memory", count);
+  if (!checked_mul(count, sizeof(std::string), &size))
+    return error(Code::fail, "{} strings do not fit in memory", count);
   auto* data = new (std::nothrow) std::string[static_cast<size_t>(count)];
   if (!data) return error(Code::fail, "out of memory: could not allocate {} strings", count);
   return std::make_shared<Bytes>(

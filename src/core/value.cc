@@ -11,7 +11,8 @@ Sequence* Value::own_sequence() {
 
 std::string Value::describe() const {
   if (const Tensor* t = tensor()) return format("tensor({}){}", name_of(t->dtype()), t->shape().dims());
-  if (const SparseTensor* s = sparse()) return format("sparse tensor({}){}", name_of(s->values.dtype()), s->shape.dims());
+  if (const SparseTensor* s = sparse())
+    return format("sparse tensor({}){}", name_of(s->values.dtype()), s->shape.dims());
   if (const Sequence* s = sequence()) return format("sequence of {}", s->items.size());
   if (map()) return "map";
   return is_none() ? "empty optional" : "nothing";

@@ -59,7 +59,9 @@ class Value {
     const auto* p = std::get_if<std::shared_ptr<T>>(&v_);
     return p ? p->get() : nullptr;
   }
-  std::variant<std::monostate, Tensor, std::shared_ptr<SparseTensor>, std::shared_ptr<Sequence>, std::shared_ptr<Map>, None> v_;
+  std::variant<std::monostate, Tensor, std::shared_ptr<SparseTensor>, std::shared_ptr<Sequence>, std::shared_ptr<Map>,
+               None>
+      v_;
 };
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
-// Weight: a constant of the model, as a reference to bytes that stay where they are: a range of the model's own bytes, of
-// a mapped external file, or of a buffer the caller handed over. Nothing is read before somebody asks for the tensor.
+// Weight: a constant of the model, as a reference to bytes that stay where they are: a range of the model's own bytes,
+// of a mapped external file, or of a buffer the caller handed over. Nothing is read before somebody asks for the
+// tensor.
 #pragma once
 #include <string>
 

@@ -26,8 +26,9 @@ Result<BytesPtr> ExternalData::open(std::string_view location) {
   if (const auto it = files_.find(location); it != files_.end()) return it->second;
   if (!folder_ || !files_allowed_)
     return error(Code::fail,
-                 "external data {} was not handed over as a buffer, and {}; add the file to the session options or load the model from its path",
-                 quoted(location), folder_ ? "reading files is forbidden" : "a model loaded from memory has no folder");
+                 "external data {} was not handed over as a buffer, and {}; add the file to the session options or "
+                 "load the model from its path",
+                 quote(location), folder_ ? "reading files is forbidden" : "a model loaded from memory has no folder");
   TRY_ASSIGN(bytes, folder_->map(location, strict_));
   counters_.bytes_mapped += static_cast<int64_t>(bytes->size());
   return files_[std::string(location)] = std::move(bytes);

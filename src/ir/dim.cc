@@ -102,16 +102,19 @@ Dim DimPool::atom(DimAtom::Kind kind, Dim a, Dim b) {
 }
 
 Dim operator+(const Dim& a, const Dim& b) {
-  if (a.known() && b.known()) return Dim(static_cast<int64_t>(static_cast<uint64_t>(a.value()) + static_cast<uint64_t>(b.value())));
+  if (a.known() && b.known())
+    return Dim(static_cast<int64_t>(static_cast<uint64_t>(a.value()) + static_cast<uint64_t>(b.value())));
   return combine(a, b, 1);
 }
 Dim operator-(const Dim& a, const Dim& b) {
-  if (a.known() && b.known()) return Dim(static_cast<int64_t>(static_cast<uint64_t>(a.value()) - static_cast<uint64_t>(b.value())));
+  if (a.known() && b.known())
+    return Dim(static_cast<int64_t>(static_cast<uint64_t>(a.value()) - static_cast<uint64_t>(b.value())));
   return combine(a, b, -1);
 }
 
 Dim operator*(const Dim& a, const Dim& b) {
-  if (a.known() && b.known()) return Dim(static_cast<int64_t>(static_cast<uint64_t>(a.value()) * static_cast<uint64_t>(b.value())));
+  if (a.known() && b.known())
+    return Dim(static_cast<int64_t>(static_cast<uint64_t>(a.value()) * static_cast<uint64_t>(b.value())));
   std::vector<DimTerm> product;
   for (const DimTerm& x : terms_of(a))
     for (const DimTerm& y : terms_of(b)) {

@@ -21,7 +21,7 @@ const Attribute* Node::find(std::string_view attribute) const {
 
 std::string Node::title() const {
   const std::string type = domain.empty() ? op_type : domain + "." + op_type;
-  return name.empty() ? format("node {}", quoted(type)) : format("node {} ({})", quoted(name), type);
+  return name.empty() ? format("node {}", quote(type)) : format("node {} ({})", quote(name), type);
 }
 
 ValueId Graph::find(std::string_view value_name) const {
@@ -50,7 +50,7 @@ ValueId GraphBuilder::use(std::string_view name) {
 Status GraphBuilder::input(std::string_view name, Fact fact, std::string unknown) {
   const ValueId id = use(name);
   ValueInfo& v = graph_->values_[id];
-  if (v.is_input || v.source == Source::node) return invalid_graph("graph input {} is defined twice", quoted(name));
+  if (v.is_input || v.source == Source::node) return invalid_graph("graph input {} is defined twice", quote(name));
   if (v.source == Source::undefined) v.source = Source::input;
   v.is_input = true;
   v.fact = merge(fact, v.fact);
@@ -81,19 +81,20 @@ Status GraphBuilder::initializer(std::string_view name, Weight weight) {
   const ValueId id = use(name);
   ValueInfo& v = graph_->values_[id];
   if (v.source == Source::initializer || v.source == Source::node)
-    return invalid_graph("initializer {} is defined twice", quoted(name));
+    return invalid_graph("initializer {} is defined twice", quote(name));
   v.source = Source::initializer;
   v.weight = static_cast<uint32_t>(graph_->weights_.size());
   std::vector<Dim> dims(weight.shape.dims().begin(), weight.shape.dims().end());
   const Fact fact = Fact::tensor(weight.dtype, std::move(dims));
   if (!compatible(fact, v.fact))
-    return invalid_graph("initializer {} is {} but is declared as {}", quoted(name), fact.str(), v.fact.str());
+    return invalid_graph("initializer {} is {} but is declared as {}", quote(name), fact.str(), v.fact.str());
   v.fact = v.is_input ? merge(v.fact, fact) : fact;
   graph_->weights_.push_back(std::move(weight));
   return {};
 }
 
-Status GraphBuilder::node(Node node, std::span<const std::string_view> inputs, std::span<const std::string_view> outputs) {
+Status GraphBuilder::node(Node node, std::span<const std::string_view> inputs,
+                          std::span<const std::string_view> outputs) {
   const auto id = static_cast<NodeId>(graph_->nodes_.size());
   node.inputs.reserve(inputs.size());
   node.outputs.reserve(outputs.size());
@@ -104,7 +105,7 @@ Status GraphBuilder::node(Node node, std::span<const std::string_view> inputs, s
     if (out == kNone) continue;
     ValueInfo& v = graph_->values_[out];
     if (v.source != Source::undefined)
-      return invalid_graph("{}: its output {} is defined already", node.title(), quoted(name));
+      return invalid_graph("{}: its output {} is defined already", node.title(), quote(name));
     v.source = Source::node;
     v.producer = id;
   }
@@ -120,9 +121,11 @@ void GraphBuilder::describe(std::string_view name, std::string_view doc, std::st
 
 Status GraphBuilder::bind_scopes(Graph& graph) { return bind(graph, {}); }
 
-// Makes the nearest enclosing definition of `name` visible in `graph`, one link per level. Depth is capped by the reader.
+// Makes the nearest enclosing definition of `name` visible in `graph`, one link per level. Depth is capped by the
+// reader.
 ValueId GraphBuilder::capture(Graph& graph, std::span<Graph* const> parents, std::string_view name) {
-  if (const ValueId here = graph.find(name); here != kNone && graph.values_[here].source != Source::undefined) return here;
+  if (const ValueId here = graph.find(name); here != kNone && graph.values_[here].source != Source::undefined)
+    return here;
   if (parents.empty()) return kNone;
   const ValueId outer = capture(*parents.back(), parents.first(parents.size() - 1), name);
   if (outer == kNone) return kNone;
@@ -145,8 +148,8 @@ Status GraphBuilder::bind(Graph& graph, std::span<Graph* const> parents) {
     if (capture(graph, parents, name) != kNone) continue;
     for (const Node& n : graph.nodes_)
       if (std::find(n.inputs.begin(), n.inputs.end(), id) != n.inputs.end())
-        return invalid_graph("{}: its input {} is defined nowhere", n.title(), quoted(name));
-    if (graph.values_[id].is_output) return invalid_graph("graph output {} is defined nowhere", quoted(name));
+        return invalid_graph("{}: its input {} is defined nowhere", n.title(), quote(name));
+    if (graph.values_[id].is_output) return invalid_graph("graph output {} is defined nowhere", quote(name));
   }
   std::vector<Graph*> chain(parents.begin(), parents.end());
   chain.push_back(&graph);
@@ -182,14 +185,15 @@ Status cycle_error(const Graph& graph, const std::vector<uint32_t>& waiting) {
   std::string text;
   for (size_t i = path.size(); i-- > seen[at];) {
     const Node& n = graph.node(path[i]);
-    text += (n.name.empty() ? quoted(n.op_type) : quoted(n.name)) + " -> ";
+    text += (n.name.empty() ? quote(n.op_type) : quote(n.name)) + " -> ";
     if (text.size() > 600) {
       text += "... -> ";
       break;
     }
   }
   const Node& first = graph.node(path.back());
-  return invalid_graph("the graph has a cycle: {}{}", text, first.name.empty() ? quoted(first.op_type) : quoted(first.name));
+  return invalid_graph("the graph has a cycle: {}{}", text,
+                       first.name.empty() ? quote(first.op_type) : quote(first.name));
 }
 
 // Calls f(producer) for every node whose output `node` reads, itself or through a subgraph.
@@ -255,7 +259,7 @@ Status verify(const Graph& graph) {
   }
   for (const ValueId out : graph.outputs())
     if (graph.value(out).source == Source::undefined)
-      return invalid_graph("graph output {} is defined nowhere", quoted(graph.value(out).name));
+      return invalid_graph("graph output {} is defined nowhere", quote(graph.value(out).name));
   const auto order = topological_order(graph);
   return order.ok() ? Status{} : Status(order.status().code(), order.status().message());
 }

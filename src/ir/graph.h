@@ -26,7 +26,21 @@ class Graph;
 
 // The numbers of ONNX's AttributeProto.AttributeType.
 enum class AttrType : uint8_t {
-  undefined, f, i, s, t, g, floats, ints, strings, tensors, graphs, sparse_tensor, sparse_tensors, type_proto, type_protos
+  undefined,
+  f,
+  i,
+  s,
+  t,
+  g,
+  floats,
+  ints,
+  strings,
+  tensors,
+  graphs,
+  sparse_tensor,
+  sparse_tensors,
+  type_proto,
+  type_protos
 };
 
 struct Attribute {
@@ -41,7 +55,9 @@ struct Attribute {
 
   static Attribute integer(std::string name, int64_t v) { return {std::move(name), AttrType::i, v, {}, {}}; }
   static Attribute real(std::string name, float v) { return {std::move(name), AttrType::f, v, {}, {}}; }
-  static Attribute text(std::string name, std::string v) { return {std::move(name), AttrType::s, std::move(v), {}, {}}; }
+  static Attribute text(std::string name, std::string v) {
+    return {std::move(name), AttrType::s, std::move(v), {}, {}};
+  }
   static Attribute integers(std::string name, std::vector<int64_t> v) {
     return {std::move(name), AttrType::ints, std::move(v), {}, {}};
   }
@@ -80,7 +96,7 @@ struct ValueInfo {
   std::string name;
   Fact fact;
   Source source = Source::undefined;
-  bool is_input = false;    // also for initializers that the caller may override
+  bool is_input = false;  // also for initializers that the caller may override
   bool is_output = false;
   NodeId producer = kNone;  // source node
   uint32_t weight = kNone;  // source initializer: index into weights()
@@ -139,7 +155,8 @@ class Graph {
 // Assembles a graph in any order of declaration. Every name has one definition; a second one is an error.
 class GraphBuilder {
  public:
-  explicit GraphBuilder(std::shared_ptr<DimPool> dims = std::make_shared<DimPool>()) : graph_(std::make_shared<Graph>(std::move(dims))) {}
+  explicit GraphBuilder(std::shared_ptr<DimPool> dims = std::make_shared<DimPool>())
+      : graph_(std::make_shared<Graph>(std::move(dims))) {}
 
   Status input(std::string_view name, Fact fact, std::string unknown = {});
   void output(std::string_view name, Fact fact, std::string unknown = {});

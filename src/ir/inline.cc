@@ -16,7 +16,8 @@ class Inliner {
   Status run() {
     const Graph& body = *function_.body;
     if (call_.inputs.size() > body.inputs().size() || call_.outputs.size() > body.outputs().size())
-      return invalid_graph("{}: the function takes {} inputs and gives {} outputs", call_.title(), body.inputs().size(), body.outputs().size());
+      return invalid_graph("{}: the function takes {} inputs and gives {} outputs", call_.title(), body.inputs().size(),
+                           body.outputs().size());
     map_.assign(body.values().size(), kNone);
     for (size_t i = 0; i < call_.inputs.size(); ++i) map_[body.inputs()[i]] = call_.inputs[i];
     // Results the body computes go straight into the call's outputs.
@@ -133,7 +134,8 @@ using Table = std::map<Key, const Function*>;
 void collect_calls(const Graph& graph, const Table& table, std::vector<const Function*>& out) {
   for (const Node& n : graph.nodes()) {
     if (const auto it = table.find({n.domain, n.op_type, n.overload}); it != table.end()) out.push_back(it->second);
-    for_each_subgraph(n, [&](const std::string&, const std::shared_ptr<Graph>& sub) { collect_calls(*sub, table, out); });
+    for_each_subgraph(n,
+                      [&](const std::string&, const std::shared_ptr<Graph>& sub) { collect_calls(*sub, table, out); });
   }
 }
 
@@ -163,7 +165,7 @@ Status refuse_recursion(const Model& model, const Table& table) {
         continue;
       }
       const Function* callee = top.calls[top.next++];
-      if (colour[callee] == Colour::grey) return invalid_graph("function {} calls itself", quoted(callee->name));
+      if (colour[callee] == Colour::grey) return invalid_graph("function {} calls itself", quote(callee->name));
       if (colour[callee] == Colour::white) enter(callee);
     }
   }
@@ -177,7 +179,8 @@ Status inline_graph(Graph& graph, const Table& table, int64_t& budget) {
     const auto it = table.find({n.domain, n.op_type, n.overload});
     if (it != table.end()) {
       budget -= static_cast<int64_t>(it->second->body->nodes().size());
-      if (budget < 0) return invalid_graph("{}: unfolding the model's functions gives more nodes than allowed", n.title());
+      if (budget < 0)
+        return invalid_graph("{}: unfolding the model's functions gives more nodes than allowed", n.title());
       TRY(inline_call(graph, i, *it->second));
       continue;
     }
@@ -205,7 +208,7 @@ Status inline_functions(Model& model) {
   int64_t nodes = count_nodes(*model.graph);
   for (const Function& f : model.functions) {
     if (!table.emplace(Key{f.domain, f.name, f.overload}, &f).second)
-      return invalid_graph("function {} is defined twice", quoted(f.name));
+      return invalid_graph("function {} is defined twice", quote(f.name));
     nodes += count_nodes(*f.body);
   }
   TRY(refuse_recursion(model, table));

@@ -60,22 +60,23 @@ Status Patch::check() const {
     return std::any_of(replacements_.begin(), replacements_.end(), [&](const auto& r) { return r.first == v; });
   };
   const auto made_anew = [&](ValueId v) {
-    return std::any_of(new_nodes_.begin(), new_nodes_.end(),
-                       [&](const Node& n) { return std::find(n.outputs.begin(), n.outputs.end(), v) != n.outputs.end(); });
+    return std::any_of(new_nodes_.begin(), new_nodes_.end(), [&](const Node& n) {
+      return std::find(n.outputs.begin(), n.outputs.end(), v) != n.outputs.end();
+    });
   };
   for (const Node& n : new_nodes_) {
     for (const ValueId in : n.inputs)
       if (in != kNone && in >= end) return invalid_graph("a rewrite gives {} an input that does not exist", n.title());
     for (const ValueId out : n.outputs)
       if (out < next_value_ && graph_.value(out).producer != kNone && !gone(graph_.value(out).producer))
-        return invalid_graph("a rewrite gives {} a second producer", quoted(graph_.value(out).name));
+        return invalid_graph("a rewrite gives {} a second producer", quote(graph_.value(out).name));
   }
   for (const NodeId id : removed_)
     for (const ValueId out : graph_.node(id).outputs) {
       if (out == kNone || made_anew(out) || replaced(out)) continue;
       const auto& readers = graph_.readers(out);
       if (graph_.value(out).is_output || !std::all_of(readers.begin(), readers.end(), gone))
-        return invalid_graph("a rewrite removes {} which is still read", quoted(graph_.value(out).name));
+        return invalid_graph("a rewrite removes {} which is still read", quote(graph_.value(out).name));
     }
   return {};
 }
@@ -161,7 +162,8 @@ ValueId Annotator::add_constant(Tensor tensor, std::string_view hint) {
   info.name = unused_name(graph_, hint);
   info.source = Source::initializer;
   info.weight = static_cast<uint32_t>(graph_.weights_.size());
-  info.fact = Fact::tensor(tensor.dtype(), std::vector<Dim>(tensor.shape().dims().begin(), tensor.shape().dims().end()));
+  info.fact =
+      Fact::tensor(tensor.dtype(), std::vector<Dim>(tensor.shape().dims().begin(), tensor.shape().dims().end()));
   graph_.weights_.push_back(Weight::from(std::move(tensor)));
   const auto id = static_cast<ValueId>(graph_.values_.size());
   graph_.by_name_.emplace(info.name, id);

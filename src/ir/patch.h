@@ -1,5 +1,6 @@
-// Patch: the only way to edit a graph. It stages new nodes and constants, checks them, then applies everything at once; if
-// the check fails the graph is as it was. Costs what it touches, not the size of the graph; cycles are left to verify().
+// Patch: the only way to edit a graph. It stages new nodes and constants, checks them, then applies everything at once;
+// if the check fails the graph is as it was. Costs what it touches, not the size of the graph; cycles are left to
+// verify().
 #pragma once
 #include "ir/graph.h"
 

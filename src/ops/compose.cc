@@ -8,7 +8,8 @@ ir::ValueId Composer::scalar(float v, ir::ValueId like) {
   return op("CastLike", {constant(std::move(*t)), like});
 }
 
-ir::ValueId Composer::op(const char* type, std::vector<ir::ValueId> inputs, std::vector<ir::Attribute> attributes, size_t outputs) {
+ir::ValueId Composer::op(const char* type, std::vector<ir::ValueId> inputs, std::vector<ir::Attribute> attributes,
+                         size_t outputs) {
   ir::Node n;
   n.op_type = type;
   n.version = node_.domain.empty() ? node_.version : 22;
@@ -18,7 +19,8 @@ ir::ValueId Composer::op(const char* type, std::vector<ir::ValueId> inputs, std:
 }
 
 void Composer::out(int o, ir::ValueId value) {
-  if (o < outputs() && node_.outputs[static_cast<size_t>(o)] != ir::kNone) patch_.replace(node_.outputs[static_cast<size_t>(o)], value);
+  if (o < outputs() && node_.outputs[static_cast<size_t>(o)] != ir::kNone)
+    patch_.replace(node_.outputs[static_cast<size_t>(o)], value);
 }
 
 }  // namespace tessera

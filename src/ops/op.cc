@@ -14,7 +14,7 @@ const T* Attrs::read(std::string_view name, ir::AttrType type) {
   const ir::Attribute* a = node_.find(name);
   if (!a) return nullptr;
   const T* v = a->type == type ? std::get_if<T>(&a->value) : nullptr;
-  if (!v && status_.ok()) status_ = invalid_graph("attribute {} has the wrong type", quoted(name));
+  if (!v && status_.ok()) status_ = invalid_graph("attribute {} has the wrong type", quote(name));
   return v;
 }
 
@@ -43,7 +43,8 @@ void Attrs::get(std::string_view name, DType& out) {
   // The first operator versions named types by text ("FLOAT").
   if (const ir::Attribute* a = node_.find(name); a && a->type == ir::AttrType::s) {
     std::string text = std::get<std::string>(a->value);
-    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::transform(text.begin(), text.end(), text.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     out = dtype_named(text);
   } else if (const auto* v = read<int64_t>(name, ir::AttrType::i)) {
     out = *v > 0 && *v < kDTypeCount ? static_cast<DType>(*v) : DType::undefined;
@@ -82,7 +83,7 @@ void Attrs::get_choice(std::string_view name, int& out, std::span<const std::str
   } else if (status_.ok()) {
     std::string all;
     for (const std::string_view n : names) all += (all.empty() ? "" : ", ") + std::string(n);
-    status_ = invalid_graph("attribute {} is {}, wanted one of {}", quoted(name), quoted(text), all);
+    status_ = invalid_graph("attribute {} is {}, wanted one of {}", quote(name), quote(text), all);
   }
 }
 
@@ -90,13 +91,18 @@ Status Attrs::refuse(std::string_view name, std::string_view wanted) const {
   const ir::Attribute* a = node_.find(name);
   std::string got = "absent";
   if (a) {
-    if (const auto* i = std::get_if<int64_t>(&a->value)) got = format("{}", *i);
-    else if (const auto* f = std::get_if<float>(&a->value)) got = format("{}", *f);
-    else if (const auto* s = std::get_if<std::string>(&a->value)) got = quoted(*s);
-    else if (const auto* v = std::get_if<std::vector<int64_t>>(&a->value)) got = format("{}", std::span<const int64_t>(*v));
-    else got = "something else";
+    if (const auto* i = std::get_if<int64_t>(&a->value))
+      got = format("{}", *i);
+    else if (const auto* f = std::get_if<float>(&a->value))
+      got = format("{}", *f);
+    else if (const auto* s = std::get_if<std::string>(&a->value))
+      got = quote(*s);
+    else if (const auto* v = std::get_if<std::vector<int64_t>>(&a->value))
+      got = format("{}", std::span<const int64_t>(*v));
+    else
+      got = "something else";
   }
-  return invalid_graph("attribute {} is {}, wanted {}", quoted(name), got, wanted);
+  return invalid_graph("attribute {} is {}, wanted {}", quote(name), got, wanted);
 }
 
 // ---------------------------------------------------------------------------------------------- shapes
@@ -126,10 +132,12 @@ Status ShapeCall<int64_t>::set(int o, std::span<const int64_t> dims) {
   const auto now = s.shape.dims();
   if (now.size() == dims.size() && std::equal(now.begin(), now.end(), dims.begin())) return {};
   // Dimensions of existing shapes are small; only a product can be out of bounds, and a negative one is absurd.
-  if (dims.size() >= kMaxRank) return invalid("output {} would have rank {}, fewer than {} are supported", o, dims.size(), kMaxRank);
+  if (dims.size() >= kMaxRank)
+    return invalid("output {} would have rank {}, fewer than {} are supported", o, dims.size(), kMaxRank);
   int64_t product = 1;
   for (const int64_t d : dims)
-    if (d < 0 || (d > 0 && !checked_mul(product, d, &product))) return invalid("output {} would have the shape {}", o, dims);
+    if (d < 0 || (d > 0 && !checked_mul(product, d, &product)))
+      return invalid("output {} would have the shape {}", o, dims);
   s.shape = Shape(dims);
   s.changed = true;
   return {};
@@ -209,7 +217,8 @@ Result<Value> Call::value(int i) const {
   if (!s.present) return Value(None{});
   TRY_ASSIGN(copy, Tensor::allocate(s.dtype, s.shape));
   if (s.dtype == DType::string) {
-    std::copy_n(static_cast<const std::string*>(s.data), s.shape.count(), static_cast<std::string*>(copy.mutable_data()));
+    std::copy_n(static_cast<const std::string*>(s.data), s.shape.count(),
+                static_cast<std::string*>(copy.mutable_data()));
   } else if (const int64_t n = copy.bytes()) {
     std::memcpy(copy.mutable_data(), s.data, static_cast<size_t>(n));
   }

@@ -1,7 +1,7 @@
 // The whole vocabulary an operator file needs. An operator is plain constant data: no registration, no constructors.
 //
-// An operator file defines `extern const Op kName` (parameters, types, shapes, kernels: every build) and, for full builds,
-// `extern const OpInference kNameInference`. The list in ops.txt turns into the tables that libraries link.
+// An operator file defines `extern const Op kName` (parameters, types, shapes, kernels: every build) and, for full
+// builds, `extern const OpInference kNameInference`. The list in ops.txt turns into the tables that libraries link.
 #pragma once
 #include <atomic>
 #include <cassert>
@@ -27,8 +27,8 @@ class Composer;  // ops/compose.h
 
 // ---------------------------------------------------------------------------------------------- attributes
 
-// Reads a node's attributes into an operator's parameters. Missing ones leave the default; a wrong type is remembered and
-// comes back from done().
+// Reads a node's attributes into an operator's parameters. Missing ones leave the default; a wrong type is remembered
+// and comes back from done().
 class Attrs {
  public:
   Attrs(const ir::Node& node, int since) : node_(node), since_(since) {}
@@ -164,7 +164,8 @@ class ShapeCall;
 template <>
 class ShapeCall<int64_t> {
  public:
-  ShapeCall(Slot* slots, std::span<const uint32_t> in, std::span<const uint32_t> out) : slots_(slots), in_(in), out_(out) {}
+  ShapeCall(Slot* slots, std::span<const uint32_t> in, std::span<const uint32_t> out)
+      : slots_(slots), in_(in), out_(out) {}
 
   int inputs() const { return static_cast<int>(in_.size()); }
   int outputs() const { return static_cast<int>(out_.size()); }
@@ -258,11 +259,11 @@ class Call {
     const ir::Node* node;
     const RunScope* scope;
     std::span<const uint32_t> in, out;
-    std::span<const void* const> packed;   // per input, or empty
+    std::span<const void* const> packed;  // per input, or empty
     std::span<Body* const> bodies;
     std::byte* scratch = nullptr;
-    int64_t scratch_bytes = 0;             // per lane
-    const bool* last_use = nullptr;        // per input
+    int64_t scratch_bytes = 0;       // per lane
+    const bool* last_use = nullptr;  // per input
     const void* prepared = nullptr;
   };
   explicit Call(const Frame& frame) : f_(frame) {}
@@ -304,7 +305,8 @@ class Call {
     return static_cast<T*>(out_slot(o).data);
   }
 
-  // Whole values. value() shares or, for planned tensors, copies; take() gives up the input's own reference at its last use.
+  // Whole values. value() shares or, for planned tensors, copies; take() gives up the input's own reference at its last
+  // use.
   Result<Value> value(int i) const;
   Result<Value> take(int i);
   void set(int o, Value value);
@@ -375,13 +377,13 @@ struct Op {
   std::span<const int16_t> versions;  // every since-version of the operator, ascending; the last is open-ended
   Status (*parse)(Attrs&, std::shared_ptr<const void>*) = nullptr;
   TypeFn* types = type_of_input<0>;
-  ShapeFn* shape = nullptr;           // null: the kernel allocates its outputs, or they are no tensors
+  ShapeFn* shape = nullptr;  // null: the kernel allocates its outputs, or they are no tensors
   std::span<const Kernel> kernels;
-  uint32_t shape_inputs = 0;          // inputs whose content the shape function reads
-  uint32_t header_only = 0;           // inputs of which only the shape is read
-  int view = -1;                      // output 0 is input `view` under another shape
-  uint32_t inplace = 0;               // inputs whose memory output 0 may take over when sizes agree
-  bool random = false;                // two calls may differ: never folded, never run early
+  uint32_t shape_inputs = 0;  // inputs whose content the shape function reads
+  uint32_t header_only = 0;   // inputs of which only the shape is read
+  int view = -1;              // output 0 is input `view` under another shape
+  uint32_t inplace = 0;       // inputs whose memory output 0 may take over when sizes agree
+  bool random = false;        // two calls may differ: never folded, never run early
   int64_t (*scratch)(const void* params, std::span<const Shape* const> in) = nullptr;  // bytes per lane
   std::span<const Packing> packs = {};
   // Tables made once per session from the parameters (trees, twiddles).
@@ -396,7 +398,8 @@ struct Op {
 struct OpInference {
   SymbolicShapeFn* shape = nullptr;
   // Full control, for operators on sequences, optionals and bodies.
-  Status (*infer)(const ir::Node& node, const void* params, DimPool& dims, std::span<const Fact* const> in, std::span<Fact> out) = nullptr;
+  Status (*infer)(const ir::Node& node, const void* params, DimPool& dims, std::span<const Fact* const> in,
+                  std::span<Fact> out) = nullptr;
 };
 
 // ---------------------------------------------------------------------------------------------- glue

@@ -17,12 +17,15 @@ const Op* find(const ir::Node& n, const ResolveOptions& options) {
 Status resolve_node(ir::Graph& graph, ir::NodeId id, const ResolveOptions& options) {
   const ir::Node& n = graph.node(id);
   const Op* op = find(n, options);
-  if (!op) return not_implemented("the operator {}{}{} is not in this library", n.domain, n.domain.empty() ? "" : ".", n.op_type);
+  if (!op)
+    return not_implemented("the operator {}{}{} is not in this library", n.domain, n.domain.empty() ? "" : ".",
+                           n.op_type);
   if (n.domain.empty() && n.version > kNewestOpset)
     return invalid_graph("operator set {} is newer than {}, the newest this library knows", n.version, kNewestOpset);
   const auto newer = std::upper_bound(op->versions.begin(), op->versions.end(), n.version);
   if (newer == op->versions.begin())
-    return invalid_graph("the operator does not exist in operator set {}; it came with {}", n.version, op->versions.front());
+    return invalid_graph("the operator does not exist in operator set {}; it came with {}", n.version,
+                         op->versions.front());
   const int since = *(newer - 1);
   if (op->compose) {
     Composer composer(graph, id, since);

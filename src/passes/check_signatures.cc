@@ -25,11 +25,14 @@ Status check_counts(const ir::Node& n, const spec::Signature& s) {
 Status check_attributes(const ir::Node& n, const spec::Signature& s) {
   for (const ir::Attribute& a : n.attributes) {
     const spec::Attribute* known = s.attribute(a.name);
-    if (!known) return invalid_graph("it has the attribute {}, which version {} of the operator does not know", quoted(a.name), static_cast<int>(s.since_version));
-    if (a.ref.empty() && known->type != static_cast<uint8_t>(a.type)) return invalid_graph("its attribute {} has the wrong type", quoted(a.name));
+    if (!known)
+      return invalid_graph("it has the attribute {}, which version {} of the operator does not know", quote(a.name),
+                           static_cast<int>(s.since_version));
+    if (a.ref.empty() && known->type != static_cast<uint8_t>(a.type))
+      return invalid_graph("its attribute {} has the wrong type", quote(a.name));
   }
   for (const spec::Attribute& a : s.attributes())
-    if (a.required && !n.find(a.name())) return invalid_graph("it lacks the attribute {}", quoted(a.name()));
+    if (a.required && !n.find(a.name())) return invalid_graph("it lacks the attribute {}", quote(a.name()));
   return {};
 }
 

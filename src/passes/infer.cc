@@ -80,7 +80,9 @@ class Inference {
     std::vector<Fact> out;
     for (const TypeDesc& t : types_out) out.push_back(fact_of(t));
     const int index = op_index(n.op);
-    const OpInference* inference = index >= 0 && index < static_cast<int>(inference_table().size()) ? inference_table()[static_cast<size_t>(index)] : nullptr;
+    const OpInference* inference = index >= 0 && index < static_cast<int>(inference_table().size())
+                                       ? inference_table()[static_cast<size_t>(index)]
+                                       : nullptr;
     if (inference && inference->infer) {
       TRY(inference->infer(n, n.params.get(), graph_.dims(), in, out));
     } else if (inference && inference->shape && all_ranks_known(in)) {
@@ -104,7 +106,8 @@ class Inference {
       if (!status.ok()) return;
       // Types flow in by position; shapes may change from one iteration to the next, so they do not.
       std::vector<Fact> inputs;
-      for (const Fact* f : in) inputs.push_back(f && f->kind == Kind::tensor ? Fact::tensor(f->dtype) : f ? *f : Fact{});
+      for (const Fact* f : in)
+        inputs.push_back(f && f->kind == Kind::tensor ? Fact::tensor(f->dtype) : f ? *f : Fact{});
       status = Inference(*sub).run(sub->inputs().empty() ? std::span<const Fact>{} : inputs, &graph_);
       if (!status.ok()) status = std::move(status).in(name);
       bodies.emplace_back();
@@ -116,8 +119,9 @@ class Inference {
   Status record(ir::ValueId id, Fact found) {
     const ir::ValueInfo& v = graph_.value(id);
     if (found.dtype == DType::undefined && found.kind == Kind::tensor) found = Fact{};
-    if (!compatible(found, v.fact) && found.kind == Kind::tensor && v.fact.kind == Kind::tensor && found.dtype != v.fact.dtype)
-      return invalid_graph("its output {} is {}, but is declared as {}", quoted(v.name), found.str(), v.fact.str());
+    if (!compatible(found, v.fact) && found.kind == Kind::tensor && v.fact.kind == Kind::tensor &&
+        found.dtype != v.fact.dtype)
+      return invalid_graph("its output {} is {}, but is declared as {}", quote(v.name), found.str(), v.fact.str());
     // A declared shape that contradicts what follows from the inputs is stale: models in the wild have many.
     const bool stale = !compatible(found, v.fact);
     annotate_.set_fact(id, stale ? found : merge(found, v.fact));

@@ -10,13 +10,15 @@
 namespace tessera {
 
 int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 // A body as its operator sees it: a context of its own that reads captured values from this one.
 class Context::BodyRunner : public Body {
  public:
-  BodyRunner(std::shared_ptr<const Plan> plan, Context& parent) : plan_(std::move(plan)), parent_(parent), context_(plan_, parent.slabs_) {}
+  BodyRunner(std::shared_ptr<const Plan> plan, Context& parent)
+      : plan_(std::move(plan)), parent_(parent), context_(plan_, parent.slabs_) {}
 
   int inputs() const override { return static_cast<int>(plan_->inputs().size()); }
   int outputs() const override { return static_cast<int>(plan_->outputs().size()); }
@@ -41,7 +43,8 @@ Context::Context(std::shared_ptr<const Plan> plan, SlabPool& slabs) : plan_(std:
   bound_content_.resize(slot_plans.size());
   for (size_t s = 1; s < slots_.size(); ++s) {
     slots_[s].dtype = slot_plans[s].type.dtype;
-    slots_[s].present = slot_plans[s].place == Place::slab || slot_plans[s].place == Place::view || slot_plans[s].place == Place::output;
+    slots_[s].present = slot_plans[s].place == Place::slab || slot_plans[s].place == Place::view ||
+                        slot_plans[s].place == Place::output;
     slots_[s].known = slot_plans[s].content_bound;
   }
   for (const auto& [slot, tensor] : plan_->constants()) {
@@ -56,7 +59,7 @@ Context::Context(std::shared_ptr<const Plan> plan, SlabPool& slabs) : plan_(std:
     Segment& seg = segments_[static_cast<size_t>(step.segment)];
     seg.scratch.push_back(-1);
     for (const uint32_t o : plan_->args(step.result, step.out_count)) {
-      if (o && step.op->shape && !step.at_bind) slots_[o].present = true;
+      if (o && step.planned && !step.at_bind) slots_[o].present = true;
       if (o && slot_plans[o].place == Place::slab) seg.owners.push_back(o);
     }
     for (const Conversion& c : step.widen) seg.owners.push_back(c.to);
@@ -78,7 +81,8 @@ Context::Context(std::shared_ptr<const Plan> plan, SlabPool& slabs) : plan_(std:
       for (const uint32_t o : plan_->args(step.out, step.out_count)) at_bind[o] = true;
   for (uint32_t s = 1; s < slots_.size(); ++s) {
     const Place place = slot_plans[s].place;
-    if (place == Place::input || place == Place::captured || (place == Place::held && !at_bind[s])) of_one_run_.push_back(s);
+    if (place == Place::input || place == Place::captured || (place == Place::held && !at_bind[s]))
+      of_one_run_.push_back(s);
   }
 }
 
@@ -151,7 +155,8 @@ Status Context::set_captures() {
     }
     // A planned tensor of the enclosing run: read in place.
     const auto size = static_cast<size_t>(bytes_for(from.dtype, from.shape.count()).value_or(0));
-    Tensor view(from.dtype, from.shape, std::make_shared<Bytes>(Bytes::Origin::borrowed, from.data, size, nullptr, nullptr));
+    Tensor view(from.dtype, from.shape,
+                std::make_shared<Bytes>(Bytes::Origin::borrowed, from.data, size, nullptr, nullptr));
     TRY(set_input_slot(own, Value(std::move(view))));
   }
   return {};
@@ -241,12 +246,14 @@ Status Context::bind_step(const Step& step) {
 bool Context::fits(const Segment& s, int segment) const {
   for (size_t i = 0; i < s.owners.size(); ++i)
     if (slots_[s.owners[i]].changed && bytes_of(s.owners[i]) > s.reserved[i]) return false;
-  const auto begin = plan_->segment_begin()[static_cast<size_t>(segment)], end = plan_->segment_begin()[static_cast<size_t>(segment) + 1];
+  const auto begin = plan_->segment_begin()[static_cast<size_t>(segment)],
+             end = plan_->segment_begin()[static_cast<size_t>(segment) + 1];
   for (uint32_t k = begin; k < end; ++k) {
     const Step& step = plan_->steps()[k];
     if (step.op->scratch) return false;
     if (step.inplace >= 0) {
-      const uint32_t in = plan_->args(step.in, step.in_count)[static_cast<size_t>(step.inplace)], out = plan_->args(step.out, step.out_count)[0];
+      const uint32_t in = plan_->args(step.in, step.in_count)[static_cast<size_t>(step.inplace)],
+                     out = plan_->args(step.out, step.out_count)[0];
       if (slots_[in].changed != slots_[out].changed && bytes_of(in) != bytes_of(out)) return false;
       if (slots_[out].changed && bytes_of(in) != bytes_of(out)) return false;
     }
@@ -257,7 +264,8 @@ bool Context::fits(const Segment& s, int segment) const {
 Status Context::assign_memory(int segment) {
   Segment& s = segments_[static_cast<size_t>(segment)];
   const auto plans = plan_->slots();
-  const auto begin = plan_->segment_begin()[static_cast<size_t>(segment)], end = plan_->segment_begin()[static_cast<size_t>(segment) + 1];
+  const auto begin = plan_->segment_begin()[static_cast<size_t>(segment)],
+             end = plan_->segment_begin()[static_cast<size_t>(segment) + 1];
   const bool grows = s.bound;  // seen before with other sizes: leave room for the next step of a growing cache
   std::vector<int32_t> index(slots_.size(), -1);
   std::vector<Lifetime> lives;
@@ -275,7 +283,8 @@ Status Context::assign_memory(int segment) {
   for (uint32_t k = begin; k < end; ++k) {
     const Step& step = plan_->steps()[k];
     if (step.inplace < 0) continue;
-    const uint32_t in = plan_->args(step.in, step.in_count)[static_cast<size_t>(step.inplace)], out = plan_->args(step.out, step.out_count)[0];
+    const uint32_t in = plan_->args(step.in, step.in_count)[static_cast<size_t>(step.inplace)],
+                   out = plan_->args(step.out, step.out_count)[0];
     uint32_t root = in;
     while (plans[root].place == Place::view) root = view_source(root);
     if (bytes_of(in) != bytes_of(out) || bytes_of(root) != bytes_of(out) || index[root] < 0) continue;
@@ -296,7 +305,8 @@ Status Context::assign_memory(int segment) {
   }
   const Offsets offsets = assign_offsets(lives);
   for (size_t i = 0; i < s.owners.size(); ++i) s.offset[i] = offsets.offset[static_cast<size_t>(joined[i])];
-  for (size_t i = 0; i < s.owners.size(); ++i) s.reserved[i] = std::max(s.reserved[i], lives[static_cast<size_t>(joined[i])].bytes);
+  for (size_t i = 0; i < s.owners.size(); ++i)
+    s.reserved[i] = std::max(s.reserved[i], lives[static_cast<size_t>(joined[i])].bytes);
   for (const auto& [step, life] : scratch) s.scratch[step] = offsets.offset[life];
   s.bytes = offsets.slab_bytes;
   s.pointed = nullptr;
@@ -344,13 +354,15 @@ Status Context::place_outputs(int segment, std::span<Value> outputs) {
 
 Status Context::bind(int segment, std::span<Value> outputs) {
   Segment& s = segments_[static_cast<size_t>(segment)];
-  const auto begin = plan_->segment_begin()[static_cast<size_t>(segment)], end = plan_->segment_begin()[static_cast<size_t>(segment) + 1];
-  for (const uint32_t slot : plan_->segment_content()[static_cast<size_t>(segment)]) slots_[slot].known = slots_[slot].changed = true;
+  const auto begin = plan_->segment_begin()[static_cast<size_t>(segment)],
+             end = plan_->segment_begin()[static_cast<size_t>(segment) + 1];
+  for (const uint32_t slot : plan_->segment_content()[static_cast<size_t>(segment)])
+    slots_[slot].known = slots_[slot].changed = true;
   if (!s.bound || anything_changed_ || segment > 0) {
     ++stats_.binds;
     for (uint32_t k = begin; k < end; ++k) {
       const Step& step = plan_->steps()[k];
-      if (!step.op->shape) continue;
+      if (!step.planned) continue;
       if (Status status = bind_step(step); !status.ok()) return std::move(status).in(step.node->title());
     }
     if (!s.bound || !fits(s, segment)) TRY(assign_memory(segment));
@@ -430,14 +442,17 @@ Status Context::run_step(const Step& step, const std::byte* scratch_base, int64_
 
 Status Context::execute(int segment, Profile* profile) {
   const Segment& s = segments_[static_cast<size_t>(segment)];
-  const auto begin = plan_->segment_begin()[static_cast<size_t>(segment)], end = plan_->segment_begin()[static_cast<size_t>(segment) + 1];
+  const auto begin = plan_->segment_begin()[static_cast<size_t>(segment)],
+             end = plan_->segment_begin()[static_cast<size_t>(segment) + 1];
   const std::byte* base = s.slab ? s.slab->data() : nullptr;
   for (uint32_t k = begin; k < end; ++k) {
     const Step& step = plan_->steps()[k];
     if (step.at_bind) continue;
-    if (scope_.cancel && scope_.cancel->load(std::memory_order_relaxed)) return error(Code::canceled, "the run was cancelled");
+    if (scope_.cancel && scope_.cancel->load(std::memory_order_relaxed))
+      return error(Code::canceled, "the run was cancelled");
     const int64_t start = profile ? now_ns() : 0;
-    if (Status status = run_step(step, base, s.scratch[k - begin]); !status.ok()) return std::move(status).in(step.node->title());
+    if (Status status = run_step(step, base, s.scratch[k - begin]); !status.ok())
+      return std::move(status).in(step.node->title());
     if (profile) profile->entries.push_back({step.node->name, step.node->op_type, start, now_ns() - start});
   }
   return {};

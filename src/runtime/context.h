@@ -1,7 +1,7 @@
 // Context: everything that changes while a plan runs. One run at a time uses a Context; concurrent runs have one each.
 //
-// Binding computes shapes and memory for the inputs at hand. It is incremental: a step whose inputs have the same shapes
-// as last time costs a few comparisons, and offsets are kept while every value fits where it was.
+// Binding computes shapes and memory for the inputs at hand. It is incremental: a step whose inputs have the same
+// shapes as last time costs a few comparisons, and offsets are kept while every value fits where it was.
 #pragma once
 #include <memory>
 #include <span>
@@ -41,10 +41,11 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  // Runs the plan. `inputs` has one value per plan input (empty: the initializer's default, or absent). `outputs` has one
-  // entry per plan output; a tensor of the right type and shape given there is written in place, anything else is
+  // Runs the plan. `inputs` has one value per plan input (empty: the initializer's default, or absent). `outputs` has
+  // one entry per plan output; a tensor of the right type and shape given there is written in place, anything else is
   // replaced. After an error the context can be used again.
-  Status run(std::span<const Value> inputs, std::span<Value> outputs, const RunScope& scope, Profile* profile = nullptr);
+  Status run(std::span<const Value> inputs, std::span<Value> outputs, const RunScope& scope,
+             Profile* profile = nullptr);
   // For bodies: where captured values are read.
   void set_outer(const Slot* slots, const Value* held) {
     outer_slots_ = slots;
@@ -58,10 +59,10 @@ class Context {
   class BodyRunner;
   struct Segment {
     bool bound = false;
-    std::vector<uint32_t> owners;      // slots that own a piece of the slab, in plan order
-    std::vector<int64_t> reserved;     // bytes kept for owners[i]
+    std::vector<uint32_t> owners;   // slots that own a piece of the slab, in plan order
+    std::vector<int64_t> reserved;  // bytes kept for owners[i]
     std::vector<int64_t> offset;
-    std::vector<int64_t> scratch;      // per step of the segment: offset, or -1
+    std::vector<int64_t> scratch;  // per step of the segment: offset, or -1
     std::shared_ptr<Bytes> slab;
     const std::byte* pointed = nullptr;  // slab address the slots point into
     int64_t bytes = 0;

@@ -80,11 +80,12 @@ class PlanBuilder {
       const Weight* w = graph().weight_of(id);
       if (!w || (!used[id] && !graph().value(id).is_input)) continue;
       Result<Tensor> t = w->tensor(&counters_.bytes_copied);
-      if (!t.ok()) return t.take_status().in(format("initializer {}", quoted(graph().value(id).name)));
+      if (!t.ok()) return t.take_status().in(format("initializer {}", quote(graph().value(id).name)));
       plan_->constants_.push_back({id + 1, std::move(*t)});
     }
     constant_index_.assign(plan_->slots_.size(), -1);
-    for (size_t i = 0; i < plan_->constants_.size(); ++i) constant_index_[plan_->constants_[i].first] = static_cast<int>(i);
+    for (size_t i = 0; i < plan_->constants_.size(); ++i)
+      constant_index_[plan_->constants_[i].first] = static_cast<int>(i);
     return {};
   }
 
@@ -165,8 +166,9 @@ class PlanBuilder {
       TypeDesc& known = plan_->slots_[out[o]].type;
       const TypeDesc& found = types_out[o];
       if (found.kind == Kind::tensor && found.dtype == DType::undefined) continue;  // known only when it runs
-      if (known.kind == Kind::tensor && found.kind == Kind::tensor && known.dtype != DType::undefined && known.dtype != found.dtype)
-        return invalid_graph("its output {} is {}, but is declared as {}", quoted(plan_->graph().value(out[o] - 1).name),
+      if (known.kind == Kind::tensor && found.kind == Kind::tensor && known.dtype != DType::undefined &&
+          known.dtype != found.dtype)
+        return invalid_graph("its output {} is {}, but is declared as {}", quote(plan_->graph().value(out[o] - 1).name),
                              name_of(found.dtype), name_of(known.dtype));
       known = found;
     }
@@ -182,10 +184,14 @@ class PlanBuilder {
     const Kernel* kernel = choose_kernel(*n.op, types_in, types_out, convert);
     if (!kernel) {
       std::string got;
-      for (const TypeDesc& t : types_in) got += (got.empty() ? "" : ", ") + std::string(t.kind == Kind::unknown ? "-" : name_of(t.dtype));
+      for (const TypeDesc& t : types_in)
+        got += (got.empty() ? "" : ", ") + std::string(t.kind == Kind::unknown ? "-" : name_of(t.dtype));
       return not_implemented("there is no kernel for inputs of types ({})", got);
     }
     step.compute = kernel->compute;
+    step.planned = n.op->shape != nullptr;
+    for (const TypeDesc& t : types_out)
+      step.planned = step.planned && (t.kind == Kind::tensor || t.kind == Kind::unknown);
     for (size_t i = 0; i < in.size(); ++i) {
       if (convert[i] == DType::undefined || in[i] == 0) continue;
       const TypeDesc wide{Kind::tensor, convert[i], Kind::tensor};
@@ -243,19 +249,21 @@ class PlanBuilder {
   std::span<const uint32_t> ins(const Step& s) const { return plan_->args(s.in, s.in_count); }
   std::span<const uint32_t> outs(const Step& s) const { return plan_->args(s.result, s.out_count); }
   static bool reads_header(const Step& s, size_t i) { return i < 32 && (s.op->header_only >> i & 1); }
-  static bool reads_for_shape(const Step& s, size_t i) { return i < 32 && s.op->shape && (s.op->shape_inputs >> i & 1); }
+  static bool reads_for_shape(const Step& s, size_t i) { return i < 32 && s.planned && (s.op->shape_inputs >> i & 1); }
 
-  // Values whose content can be had while shapes are bound, and the steps that must run then because a shape asks for them.
+  // Values whose content can be had while shapes are bound, and the steps that must run then because a shape asks for
+  // them.
   void choose_steps_at_bind() {
     const size_t n = plan_->slots_.size();
     std::vector<bool> bindable(n, false), needed(n, false);
     for (size_t s = 1; s < n; ++s) {
       const SlotPlan& slot = plan_->slots_[s];
-      bindable[s] = slot.place == Place::constant || ((slot.place == Place::input || slot.place == Place::captured) &&
-                                                      slot.type.kind == Kind::tensor && slot.type.dtype != DType::string);
+      bindable[s] =
+          slot.place == Place::constant || ((slot.place == Place::input || slot.place == Place::captured) &&
+                                            slot.type.kind == Kind::tensor && slot.type.dtype != DType::string);
     }
     for (const Step& step : plan_->steps_) {
-      bool ok = step.op->shape && !step.op->random && step.bodies.empty() && step.widen.empty() && step.narrow.empty();
+      bool ok = step.planned && !step.op->random && step.bodies.empty() && step.widen.empty() && step.narrow.empty();
       const auto in = ins(step);
       for (size_t i = 0; i < in.size(); ++i) ok = ok && (in[i] == 0 || reads_header(step, i) || bindable[in[i]]);
       for (const uint32_t o : outs(step)) bindable[o] = o && ok && plan_->slots_[o].type.dtype != DType::string;
@@ -272,7 +280,8 @@ class PlanBuilder {
       slot.content_bound = needed[s] && (slot.place == Place::input || slot.place == Place::captured);
     }
     known_.assign(n, false);
-    for (size_t s = 1; s < n; ++s) known_[s] = plan_->slots_[s].place == Place::constant || plan_->slots_[s].content_bound;
+    for (size_t s = 1; s < n; ++s)
+      known_[s] = plan_->slots_[s].place == Place::constant || plan_->slots_[s].content_bound;
     for (const Step& step : plan_->steps_)
       if (step.at_bind)
         for (const uint32_t o : outs(step)) known_[o] = o != 0;
@@ -290,7 +299,7 @@ class PlanBuilder {
       const auto in = ins(step);
       bool cut = false;
       std::vector<uint32_t> content;
-      for (size_t i = 0; i < in.size() && step.op->shape; ++i) {
+      for (size_t i = 0; i < in.size() && step.planned; ++i) {
         if (!in[i]) continue;
         cut = cut || shape_late[in[i]] == segment;
         if (reads_for_shape(step, i) && !known_[in[i]]) {
@@ -310,7 +319,7 @@ class PlanBuilder {
       for (const uint32_t o : outs(step)) {
         if (!o) continue;
         plan_->slots_[o].segment = segment;
-        if (!step.op->shape) shape_late[o] = segment;
+        if (!step.planned) shape_late[o] = segment;
         if (!step.at_bind) content_late[o] = segment;
       }
     }
@@ -331,17 +340,18 @@ class PlanBuilder {
         if (!o) continue;
         SlotPlan& slot = plan_->slots_[o];
         slot.first = k;
-        const bool planned = step.op->shape && slot.type.dtype != DType::string && !step.at_bind;
+        const bool planned = step.planned && slot.type.dtype != DType::string && !step.at_bind;
         slot.place = !planned ? Place::held : is_output[o] ? Place::output : Place::slab;
       }
       for (const auto* list : {&step.widen, &step.narrow})
         for (const Conversion& c : *list) {
-          const uint32_t temp = plan_->slots_[c.to].place == Place::slab && c.to > graph().values().size() ? c.to : c.from;
+          const uint32_t temp =
+              plan_->slots_[c.to].place == Place::slab && c.to > graph().values().size() ? c.to : c.from;
           plan_->slots_[temp].first = plan_->slots_[temp].last = k;
           plan_->slots_[temp].segment = step.segment;
         }
       const auto in = ins(step);
-      if (step.op->view >= 0 && !step.at_bind && step.widen.empty() && step.out_count > 0) {
+      if (step.op->view >= 0 && step.planned && !step.at_bind && step.widen.empty() && step.out_count > 0) {
         const uint32_t from = in[static_cast<size_t>(step.op->view)], to = outs(step)[0];
         if (to && plan_->slots_[to].place == Place::slab) {
           step.view = true;
@@ -356,10 +366,12 @@ class PlanBuilder {
     for (uint32_t k = 0; k < plan_->steps_.size(); ++k) finish_step(k, root, last, is_output);
     // A slab value read in a later segment lives to the end of its own.
     for (SlotPlan& s : plan_->slots_)
-      if (s.place == Place::slab) s.last = std::min(s.last, plan_->segment_begin_[static_cast<size_t>(s.segment) + 1] - 1);
+      if (s.place == Place::slab)
+        s.last = std::min(s.last, plan_->segment_begin_[static_cast<size_t>(s.segment) + 1] - 1);
   }
 
-  void finish_step(uint32_t k, std::span<const uint32_t> root, std::span<const uint32_t> last, const std::vector<bool>& is_output) {
+  void finish_step(uint32_t k, std::span<const uint32_t> root, std::span<const uint32_t> last,
+                   const std::vector<bool>& is_output) {
     Step& step = plan_->steps_[k];
     const auto in = ins(step);
     step.last_use.reset(new bool[std::max<size_t>(1, in.size())]());
@@ -368,7 +380,9 @@ class PlanBuilder {
       step.last_use[i] = place == Place::held && last[root[in[i]]] == k && !is_output[in[i]] &&
                          std::count(in.begin(), in.end(), in[i]) == 1;
     }
-    if (step.view || step.at_bind || step.out_count == 0 || !step.op->inplace || !step.widen.empty() || !step.narrow.empty()) return;
+    if (step.view || step.at_bind || step.out_count == 0 || !step.op->inplace || !step.widen.empty() ||
+        !step.narrow.empty())
+      return;
     const uint32_t out = outs(step)[0];
     if (!out || plan_->slots_[out].place != Place::slab) return;
     for (size_t i = 0; i < in.size() && i < 32; ++i) {
@@ -391,7 +405,8 @@ class PlanBuilder {
   std::vector<bool> known_;
 };
 
-Result<std::shared_ptr<const Plan>> Plan::build(std::shared_ptr<const ir::Graph> graph, const PlanOptions& options, Counters& counters) {
+Result<std::shared_ptr<const Plan>> Plan::build(std::shared_ptr<const ir::Graph> graph, const PlanOptions& options,
+                                                Counters& counters) {
   return PlanBuilder(std::move(graph), options, counters).build();
 }
 
@@ -401,7 +416,8 @@ Result<const void*> Plan::packed(uint32_t index, int threads) const {
   std::shared_ptr<Bytes>& slot = packed_[index];
   if (!slot) {
     const Pack& p = packs_[index];
-    const auto it = std::find_if(constants_.begin(), constants_.end(), [&](const auto& c) { return c.first == p.slot; });
+    const auto it =
+        std::find_if(constants_.begin(), constants_.end(), [&](const auto& c) { return c.first == p.slot; });
     const Tensor& w = it->second;
     const int64_t size = p.packing->bytes(p.params.get(), w.shape());
     TRY_ASSIGN(bytes, allocate_bytes(static_cast<size_t>(size)));

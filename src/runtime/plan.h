@@ -1,4 +1,5 @@
-// Plan: a graph made ready to run. Immutable, shared by every run of a session; what changes during a run is in a Context.
+// Plan: a graph made ready to run. Immutable, shared by every run of a session; what changes during a run is in a
+// Context.
 //
 // Values become slots (slot 0 is "absent"), nodes become steps in execution order. Steps are grouped into segments: all
 // shapes of a segment can be computed before its first step runs.
@@ -25,10 +26,12 @@ struct Step {
   ComputeFn* compute = nullptr;
   uint32_t in = 0, in_count = 0;    // range of Plan::args
   uint32_t out = 0, out_count = 0;  // likewise
-  uint32_t result = 0;              // range start of the outputs as the graph has them (differs from out when converted)
+  uint32_t result = 0;  // range start of the outputs as the graph has them (differs from out when converted)
   int segment = 0;
-  int inplace = -1;      // input whose memory output 0 may take over
-  bool view = false;     // output 0 is input op->view under another shape
+  int inplace = -1;  // input whose memory output 0 may take over
+  bool planned =
+      false;          // its shape function gives its outputs their shapes; else the kernel does, or they are no tensors
+  bool view = false;  // output 0 is input op->view under another shape
   bool at_bind = false;  // runs while shapes are bound: somebody needs its content for a shape
   std::vector<Conversion> widen, narrow;
   std::vector<uint32_t> packed;  // per input: index into Plan::packs + 1, or 0; empty: none
@@ -58,15 +61,16 @@ struct Pack {
 };
 
 struct PlanOptions {
-  std::span<const ir::NodeId> order;              // execution order; must be topological
-  std::span<const TypeDesc> outer_types = {};     // of the enclosing plan's slots, for bodies
-  std::span<const TypeDesc> input_types = {};     // fallback for untyped inputs of a body
+  std::span<const ir::NodeId> order;           // execution order; must be topological
+  std::span<const TypeDesc> outer_types = {};  // of the enclosing plan's slots, for bodies
+  std::span<const TypeDesc> input_types = {};  // fallback for untyped inputs of a body
 };
 
 class Plan {
  public:
   // The plan keeps the graph alive.
-  static Result<std::shared_ptr<const Plan>> build(std::shared_ptr<const ir::Graph> graph, const PlanOptions& options, Counters& counters);
+  static Result<std::shared_ptr<const Plan>> build(std::shared_ptr<const ir::Graph> graph, const PlanOptions& options,
+                                                   Counters& counters);
 
   const ir::Graph& graph() const { return *graph_; }
   std::span<const Step> steps() const { return steps_; }

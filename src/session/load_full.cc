@@ -1,4 +1,5 @@
-// Loading with everything: checks against the standard's signatures, inference over symbols, an order chosen for memory.
+// Loading with everything: checks against the standard's signatures, inference over symbols, an order chosen for
+// memory.
 #include "formats/onnx/reader.h"
 #include "ir/inline.h"
 #include "ops/resolve.h"

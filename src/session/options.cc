@@ -4,14 +4,20 @@ namespace tessera {
 
 Status SessionOptions::set(const std::string& key, const std::string& value) {
   if (key == "session.execution_order") {
-    if (value == "default" || value == "0") order = ExecutionOrder::planned;
-    else if (value == "priority_based" || value == "1") order = ExecutionOrder::priority_based;
-    else if (value == "memory_efficient" || value == "2") order = ExecutionOrder::memory_efficient;
-    else if (value == "file_order") order = ExecutionOrder::file_order;
-    else return invalid("{} is {}, wanted default, priority_based, memory_efficient or file_order", key, quoted(value));
+    if (value == "default" || value == "0")
+      order = ExecutionOrder::planned;
+    else if (value == "priority_based" || value == "1")
+      order = ExecutionOrder::priority_based;
+    else if (value == "memory_efficient" || value == "2")
+      order = ExecutionOrder::memory_efficient;
+    else if (value == "file_order")
+      order = ExecutionOrder::file_order;
+    else
+      return invalid("{} is {}, wanted default, priority_based, memory_efficient or file_order", key, quote(value));
   } else if (key == "session.cpu_target") {
     Target t;
-    if (!parse_target(value, &t)) return invalid("{} is {}, wanted scalar, sse4, avx2, avx512 or neon", key, quoted(value));
+    if (!parse_target(value, &t))
+      return invalid("{} is {}, wanted scalar, sse4, avx2, avx512 or neon", key, quote(value));
     target = std::min(t, best_target());
   } else if (key == "session.external_data_strict") {
     strict_external_data = value == "1";

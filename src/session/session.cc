@@ -23,7 +23,7 @@ Result<std::shared_ptr<Session>> Session::open(const std::string& path, const Se
     TRY_ASSIGN(bytes, map_file(path));
     TRY_ASSIGN(folder, Folder::open(folder_of(path)));
     Result<std::shared_ptr<Session>> session = create(std::move(bytes), ExternalData(folder), options);
-    if (!session.ok()) return session.take_status().in(quoted(path));
+    if (!session.ok()) return session.take_status().in(quote(path));
     return session;
   });
 }
@@ -56,7 +56,9 @@ Result<std::shared_ptr<Session>> Session::create(BytesPtr bytes, ExternalData ex
 
 Status Session::check_input(const ValueSpec& spec, const Value& value) const {
   const Fact& want = spec.fact;
-  const auto refuse = [&] { return invalid("input {} is {}, wanted {}", quoted(spec.name), value.describe(), want.str()); };
+  const auto refuse = [&] {
+    return invalid("input {} is {}, wanted {}", quote(spec.name), value.describe(), want.str());
+  };
   if (want.kind == Kind::optional || want.kind == Kind::unknown) return {};
   if (want.kind == Kind::sequence) return value.sequence() ? Status{} : refuse();
   if (want.kind == Kind::map) return value.map() ? Status{} : refuse();
@@ -92,7 +94,8 @@ void Session::release(std::unique_ptr<Context> context) {
   idle_.push_back(std::move(context));
 }
 
-Status Session::run_plan(std::span<const Value> inputs, std::span<Value> outputs, const RunOptions* options, Profile* profile) {
+Status Session::run_plan(std::span<const Value> inputs, std::span<Value> outputs, const RunOptions* options,
+                         Profile* profile) {
   std::unique_ptr<Context> context = acquire(inputs);
   RunScope scope;
   scope.threads = threads_;
@@ -104,10 +107,13 @@ Status Session::run_plan(std::span<const Value> inputs, std::span<Value> outputs
   return status;
 }
 
-Status Session::run(std::span<const Value> inputs, std::span<Value> outputs, const RunOptions* options, Profile* profile) {
+Status Session::run(std::span<const Value> inputs, std::span<Value> outputs, const RunOptions* options,
+                    Profile* profile) {
   return guarded([&]() -> Status {
-    if (inputs.size() != inputs_.size()) return invalid("the model has {} inputs, {} were given", inputs_.size(), inputs.size());
-    if (outputs.size() != outputs_.size()) return invalid("the model has {} outputs, room for {} was given", outputs_.size(), outputs.size());
+    if (inputs.size() != inputs_.size())
+      return invalid("the model has {} inputs, {} were given", inputs_.size(), inputs.size());
+    if (outputs.size() != outputs_.size())
+      return invalid("the model has {} outputs, room for {} was given", outputs_.size(), outputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) TRY(check_input(inputs_[i], inputs[i]));
     if (overridable_.empty()) return run_plan(inputs, outputs, options, profile);
     std::vector<Value> all(inputs_.size() + overridable_.size());
@@ -117,8 +123,8 @@ Status Session::run(std::span<const Value> inputs, std::span<Value> outputs, con
 }
 
 Status Session::run_named(std::span<const std::string_view> input_names, std::span<const Value> inputs,
-                          std::span<const std::string_view> output_names, std::span<Value> outputs, const RunOptions* options,
-                          Profile* profile) {
+                          std::span<const std::string_view> output_names, std::span<Value> outputs,
+                          const RunOptions* options, Profile* profile) {
   return guarded([&]() -> Status {
     std::vector<Value> all(inputs_.size() + overridable_.size()), out(outputs_.size());
     std::vector<bool> given(all.size(), false);
@@ -127,23 +133,24 @@ Status Session::run_named(std::span<const std::string_view> input_names, std::sp
         for (size_t i = 0; i < specs->size(); ++i)
           if ((*specs)[i].name == name) {
             const size_t slot = (specs == &inputs_ ? input_slot_ : overridable_slot_)[i];
-            if (given[slot]) return invalid("input {} is given twice", quoted(name));
+            if (given[slot]) return invalid("input {} is given twice", quote(name));
             given[slot] = true;
             all[slot] = value;
             return check_input((*specs)[i], value);
           }
       std::string names;
-      for (const ValueSpec& s : inputs_) names += (names.empty() ? "" : ", ") + quoted(s.name);
-      return invalid("the model has no input {}; it has {}", quoted(name), names);
+      for (const ValueSpec& s : inputs_) names += (names.empty() ? "" : ", ") + quote(s.name);
+      return invalid("the model has no input {}; it has {}", quote(name), names);
     };
     for (size_t i = 0; i < input_names.size(); ++i) TRY(place(input_names[i], inputs[i]));
     for (size_t i = 0; i < inputs_.size(); ++i)
       if (!given[input_slot_[i]] && inputs_[i].fact.kind != Kind::optional)
-        return invalid("input {} ({}) is missing", quoted(inputs_[i].name), inputs_[i].fact.str());
+        return invalid("input {} ({}) is missing", quote(inputs_[i].name), inputs_[i].fact.str());
     std::vector<size_t> index;
     for (const std::string_view name : output_names) {
-      const auto it = std::find_if(outputs_.begin(), outputs_.end(), [&](const ValueSpec& s) { return s.name == name; });
-      if (it == outputs_.end()) return invalid("the model has no output {}", quoted(name));
+      const auto it =
+          std::find_if(outputs_.begin(), outputs_.end(), [&](const ValueSpec& s) { return s.name == name; });
+      if (it == outputs_.end()) return invalid("the model has no output {}", quote(name));
       index.push_back(static_cast<size_t>(it - outputs_.begin()));
       out[index.back()] = outputs[index.size() - 1];
     }

@@ -25,10 +25,10 @@ struct ValueSpec {
 
 struct MemoryStats {
   Counters counters;
-  int64_t weight_bytes = 0;    // of constants, wherever they lie
-  int64_t planned_peak = 0;    // live activation bytes of the last run
-  int64_t slab_bytes = 0;      // memory the last run used for activations
-  int64_t idle_bytes = 0;      // kept for the next run
+  int64_t weight_bytes = 0;  // of constants, wherever they lie
+  int64_t planned_peak = 0;  // live activation bytes of the last run
+  int64_t slab_bytes = 0;    // memory the last run used for activations
+  int64_t idle_bytes = 0;    // kept for the next run
 };
 
 class Session {
@@ -45,13 +45,14 @@ class Session {
   const LoadedModel& loaded() const { return loaded_; }
   const SessionOptions& options() const { return options_; }
 
-  // Values by position: all inputs() in order, then optionally overridable ones by name through run_named. `outputs` has
-  // one entry per output; tensors of the right type and shape given there are written in place.
-  Status run(std::span<const Value> inputs, std::span<Value> outputs, const RunOptions* options = nullptr, Profile* profile = nullptr);
+  // Values by position: all inputs() in order, then optionally overridable ones by name through run_named. `outputs`
+  // has one entry per output; tensors of the right type and shape given there are written in place.
+  Status run(std::span<const Value> inputs, std::span<Value> outputs, const RunOptions* options = nullptr,
+             Profile* profile = nullptr);
   // Any subset of outputs, by name.
   Status run_named(std::span<const std::string_view> input_names, std::span<const Value> inputs,
-                   std::span<const std::string_view> output_names, std::span<Value> outputs, const RunOptions* options = nullptr,
-                   Profile* profile = nullptr);
+                   std::span<const std::string_view> output_names, std::span<Value> outputs,
+                   const RunOptions* options = nullptr, Profile* profile = nullptr);
   MemoryStats memory() const;
   int threads() const { return threads_; }
 

@@ -76,18 +76,19 @@ class ModelReader {
         default: f.skip();
       }
     if (opset.second < 1 || opset.second > INT32_MAX)
-      return invalid_graph("operator set {} has version {}", quoted(opset.first), opset.second);
+      return invalid_graph("operator set {} has version {}", quote(opset.first), opset.second);
     for (const auto& [domain, version] : out)
       if (domain == opset.first) {
         if (version == opset.second) return {};
-        return invalid_graph("operator set {} is imported in versions {} and {}", quoted(domain), version, opset.second);
+        return invalid_graph("operator set {} is imported in versions {} and {}", quote(domain), version, opset.second);
       }
     out.push_back(std::move(opset));
     return {};
   }
 
   static Status check_name(std::string_view name) {
-    if (name.size() > kLongestName) return invalid_graph("a name is {} bytes long, at most {} are supported", name.size(), kLongestName);
+    if (name.size() > kLongestName)
+      return invalid_graph("a name is {} bytes long, at most {} are supported", name.size(), kLongestName);
     return {};
   }
 
@@ -113,7 +114,8 @@ class ModelReader {
 
   // Depth of the messages between two graphs: node, attribute, graph.
   Result<std::shared_ptr<ir::Graph>> read_graph(std::string_view message, const Opsets& opsets, int depth) {
-    if (depth * 3 > kMaxNesting) return error(Code::invalid_protobuf, "subgraphs are nested more than {} deep", kMaxNesting / 3);
+    if (depth * 3 > kMaxNesting)
+      return error(Code::invalid_protobuf, "subgraphs are nested more than {} deep", kMaxNesting / 3);
     static_assert(kMaxNesting / 3 < kMaxSubgraphDepth);
     ir::GraphBuilder builder(dims_);
     std::string_view name, doc;
@@ -134,13 +136,14 @@ class ModelReader {
           TRY_ASSIGN(w, read_sparse_tensor_proto(f.bytes(), source_));
           const int64_t limit = (int64_t{64} << 20) + 4 * static_cast<int64_t>(source_.bytes->size());
           Result<Tensor> dense = w.weight.dense(limit);
-          if (!dense.ok()) return invalid_graph("sparse initializer {}: {}", quoted(w.name), dense.status().message());
+          if (!dense.ok()) return invalid_graph("sparse initializer {}: {}", quote(w.name), dense.status().message());
           TRY(builder.initializer(w.name, Weight::from(std::move(*dense))));
           break;
         }
         case graph::input: {
           TRY_ASSIGN(v, read_value_info(f.bytes(), *dims_));
-          if (depth == 0 && v.fact.kind == Kind::unknown) return invalid_graph("graph input {} has no type", quoted(v.name));
+          if (depth == 0 && v.fact.kind == Kind::unknown)
+            return invalid_graph("graph input {} has no type", quote(v.name));
           TRY(builder.input(v.name, std::move(v.fact), std::move(v.unknown)));
           break;
         }
@@ -176,7 +179,7 @@ class ModelReader {
         case node::overload: n.overload = f.text(); break;
         default: f.skip_unknown(n.unknown);
       }
-    if (n.op_type.empty()) return invalid_graph("node {} has no operator", quoted(n.name));
+    if (n.op_type.empty()) return invalid_graph("node {} has no operator", quote(n.name));
     if (inputs_.size() > kMostArguments || outputs_.size() > kMostArguments)
       return invalid_graph("{} has more than {} inputs or outputs", n.title(), kMostArguments);
     TRY(check_name(n.name));
@@ -185,13 +188,14 @@ class ModelReader {
     for (const auto& [domain, version] : opsets)
       if (domain == n.domain) n.version = static_cast<int>(version);
     if (n.version == 0 && !has_function(n))
-      return invalid_graph("{}: its domain {} is not imported", n.title(), quoted(n.domain));
+      return invalid_graph("{}: its domain {} is not imported", n.title(), quote(n.domain));
     // Subgraphs read their own nodes through the same scratch lists.
     const std::vector<std::string_view> inputs = inputs_, outputs = outputs_;
     for (const std::string_view a : attributes) {
       Result<ir::Attribute> attribute = read_attribute(a, opsets, depth);
       if (!attribute.ok()) return attribute.take_status().in(n.title());
-      if (n.find(attribute->name)) return invalid_graph("{}: attribute {} is given twice", n.title(), quoted(attribute->name));
+      if (n.find(attribute->name))
+        return invalid_graph("{}: attribute {} is given twice", n.title(), quote(attribute->name));
       n.attributes.push_back(std::move(*attribute));
     }
     return builder.node(std::move(n), inputs, outputs);
@@ -223,9 +227,18 @@ class ModelReader {
         case attribute::name: a.name = f.text(); break;
         case attribute::type: declared = f.raw().get_int32(); break;
         case attribute::ref_attr_name: a.ref = f.text(); break;
-        case attribute::f: a.value = f.real(); note(ir::AttrType::f); break;
-        case attribute::i: a.value = f.integer(); note(ir::AttrType::i); break;
-        case attribute::s: a.value = f.text(); note(ir::AttrType::s); break;
+        case attribute::f:
+          a.value = f.real();
+          note(ir::AttrType::f);
+          break;
+        case attribute::i:
+          a.value = f.integer();
+          note(ir::AttrType::i);
+          break;
+        case attribute::s:
+          a.value = f.text();
+          note(ir::AttrType::s);
+          break;
         case attribute::floats:
           note(ir::AttrType::floats);
           if (f.packed())
@@ -240,7 +253,10 @@ class ModelReader {
           else
             list_in<int64_t>(a).push_back(f.integer());
           break;
-        case attribute::strings: note(ir::AttrType::strings); list_in<std::string>(a).push_back(f.text()); break;
+        case attribute::strings:
+          note(ir::AttrType::strings);
+          list_in<std::string>(a).push_back(f.text());
+          break;
         case attribute::t:
         case attribute::tensors: {
           note(f.tag() == attribute::t ? ir::AttrType::t : ir::AttrType::tensors);
@@ -278,10 +294,10 @@ class ModelReader {
   static Result<ir::Attribute> settle_type(ir::Attribute a, int declared, ir::AttrType found, bool mixed) {
     using ir::AttrType;
     if (declared < 0 || declared > static_cast<int>(AttrType::type_protos))
-      return invalid_graph("attribute {} has type {}, which ONNX does not know", quoted(a.name), declared);
+      return invalid_graph("attribute {} has type {}, which ONNX does not know", quote(a.name), declared);
     a.type = declared ? static_cast<AttrType>(declared) : found;
     if (mixed || (found != AttrType::undefined && a.type != found))
-      return invalid_graph("attribute {} says it is of one type and has a value of another", quoted(a.name));
+      return invalid_graph("attribute {} says it is of one type and has a value of another", quote(a.name));
     if (found != AttrType::undefined || !a.ref.empty()) return a;
     switch (a.type) {
       case AttrType::f: a.value = 0.0f; break;
@@ -294,7 +310,7 @@ class ModelReader {
       case AttrType::graphs: a.value = std::vector<std::shared_ptr<ir::Graph>>(); break;
       case AttrType::sparse_tensors: a.value = std::vector<SparseWeight>(); break;
       case AttrType::type_protos: a.value = std::vector<Fact>(); break;
-      default: return invalid_graph("attribute {} has no value", quoted(a.name));
+      default: return invalid_graph("attribute {} has no value", quote(a.name));
     }
     return a;
   }
@@ -340,7 +356,7 @@ class ModelReader {
       out.body = builder.finish();
       return ir::GraphBuilder::bind_scopes(*out.body);
     };
-    if (Status s = body(); !s.ok()) return std::move(s).in(format("function {}", quoted(out.name)));
+    if (Status s = body(); !s.ok()) return std::move(s).in(format("function {}", quote(out.name)));
     out.opsets = std::move(opsets);
     return out;
   }
@@ -395,7 +411,8 @@ Result<Value> value_of_map(std::string_view message, const Source& source, int d
       default: f.skip();
     }
   const size_t n = strings ? string_keys.size() : keys.size();
-  if ((values.sequence() ? values.sequence()->items.size() : 0) != n) return invalid("a map has {} keys and another number of values", n);
+  if ((values.sequence() ? values.sequence()->items.size() : 0) != n)
+    return invalid("a map has {} keys and another number of values", n);
   auto out = std::make_shared<Map>();
   if (strings) out->entries.emplace<1>();
   for (size_t i = 0; i < n; ++i) {

@@ -84,7 +84,10 @@ Result<Parts> read_parts(std::string_view message) {
         if (p.dims.size() > kMaxRank) return invalid_graph("a tensor has more than {} dimensions", kMaxRank);
         break;
       case tensor::data_type: p.type = f.raw().get_int32(); break;
-      case tensor::segment: p.segment = true; f.skip(); break;
+      case tensor::segment:
+        p.segment = true;
+        f.skip();
+        break;
       case tensor::float_data: read_fixed(f, p.floats, 4); break;
       case tensor::double_data: read_fixed(f, p.doubles, 8); break;
       case tensor::int32_data: read_varints(f, p.ints32); break;
@@ -92,7 +95,10 @@ Result<Parts> read_parts(std::string_view message) {
       case tensor::uint64_data: read_varints(f, p.uints64); break;
       case tensor::string_data: p.strings.push_back(f.bytes()); break;
       case tensor::name: p.name = f.text(); break;
-      case tensor::raw_data: p.raw = f.bytes(); p.has_raw = true; break;
+      case tensor::raw_data:
+        p.raw = f.bytes();
+        p.has_raw = true;
+        break;
       case tensor::external_data: {
         TRY_ASSIGN(e, read_entry(f.bytes()));
         p.external_data.push_back(std::move(e));
@@ -108,7 +114,7 @@ Result<uint64_t> parse_number(std::string_view key, std::string_view text) {
   uint64_t v = 0;
   const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), v);
   if (ec != std::errc() || end != text.data() + text.size())
-    return error(Code::fail, "external data has {} {}, wanted a number of bytes", key, quoted(text));
+    return error(Code::fail, "external data has {} {}, wanted a number of bytes", key, quote(text));
   return v;
 }
 
@@ -126,15 +132,15 @@ Status attach_external(const Parts& p, const Source& source, Weight& w) {
   }
   if (!location) return error(Code::fail, "external data has no location");
   if (w.dtype == DType::string) return error(Code::fail, "string tensors cannot be external");
-  if (!source.external) return error(Code::fail, "external data {} cannot be read here", quoted(*location));
+  if (!source.external) return error(Code::fail, "external data {} cannot be read here", quote(*location));
   const auto size = static_cast<uint64_t>(w.bytes());
   if (length && *length != size)
-    return error(Code::fail, "external data {} has length {}, but {}{} takes {} bytes", quoted(*location), *length,
+    return error(Code::fail, "external data {} has length {}, but {}{} takes {} bytes", quote(*location), *length,
                  name_of(w.dtype), w.shape.dims(), size);
   TRY_ASSIGN(bytes, source.external->open(*location));
   if (!range_inside(offset.value_or(0), size, bytes->size()))
-    return error(Code::fail, "external data {} has {} bytes, wanted {} at offset {}", quoted(*location), bytes->size(), size,
-                 offset.value_or(0));
+    return error(Code::fail, "external data {} has {} bytes, wanted {} at offset {}", quote(*location), bytes->size(),
+                 size, offset.value_or(0));
   w.range = {bytes, offset.value_or(0), size};
   w.location = *location;
   w.location_offset = offset.value_or(0);
@@ -142,7 +148,8 @@ Status attach_external(const Parts& p, const Source& source, Weight& w) {
 }
 
 Status wrong_count(const Weight& w, uint64_t got, std::string_view what) {
-  return invalid_graph("{}{} wants {} elements, its {} gives {}", name_of(w.dtype), w.shape.dims(), w.shape.count(), what, got);
+  return invalid_graph("{}{} wants {} elements, its {} gives {}", name_of(w.dtype), w.shape.dims(), w.shape.count(),
+                       what, got);
 }
 
 Status attach_fixed(const Numbers& n, size_t width, int per_element, const Source& source, Weight& w) {
@@ -190,7 +197,8 @@ Status attach_data(const Parts& p, const Source& source, Weight& w) {
   if (p.has_raw) {
     if (w.dtype == DType::string) return invalid_graph("a string tensor has raw_data");
     if (p.raw.size() != static_cast<size_t>(w.bytes()))
-      return invalid_graph("{}{} wants {} bytes, its raw_data has {}", name_of(w.dtype), w.shape.dims(), w.bytes(), p.raw.size());
+      return invalid_graph("{}{} wants {} bytes, its raw_data has {}", name_of(w.dtype), w.shape.dims(), w.bytes(),
+                           p.raw.size());
     w.range = source.range_of(p.raw);
     return {};
   }
@@ -284,10 +292,11 @@ Result<NamedWeight> read_tensor_proto(std::string_view message, const Source& so
     if (!dims.ok()) return invalid_graph("{}", dims.status().message());
     out.weight.shape = std::move(*dims);
     if (!bytes_for(out.weight.dtype, out.weight.shape.count()))
-      return invalid_graph("{}{} has more bytes than 63 bits can count", name_of(out.weight.dtype), out.weight.shape.dims());
+      return invalid_graph("{}{} has more bytes than 63 bits can count", name_of(out.weight.dtype),
+                           out.weight.shape.dims());
     return p.external ? attach_external(p, source, out.weight) : attach_data(p, source, out.weight);
   };
-  if (Status s = fill(); !s.ok()) return std::move(s).in(format("tensor {}", quoted(out.name)));
+  if (Status s = fill(); !s.ok()) return std::move(s).in(format("tensor {}", quote(out.name)));
   return out;
 }
 
@@ -316,7 +325,7 @@ Result<NamedSparseWeight> read_sparse_tensor_proto(std::string_view message, con
       default: f.skip();
     }
   Result<Shape> shape = Shape::checked(dims);
-  if (!shape.ok()) return invalid_graph("sparse tensor {}: {}", quoted(out.name), shape.status().message());
+  if (!shape.ok()) return invalid_graph("sparse tensor {}: {}", quote(out.name), shape.status().message());
   out.weight.shape = std::move(*shape);
   return out;
 }
@@ -351,7 +360,10 @@ Result<Fact> read_type_proto(std::string_view message, DimPool& dims, int depth)
       case type::sequence_type: TRY(element_of(f.bytes(), Kind::sequence)); break;
       case type::optional_type: TRY(element_of(f.bytes(), Kind::optional)); break;
       case type::map_type: TRY(element_of(f.bytes(), Kind::map)); break;
-      case type::opaque_type: out.kind = Kind::opaque; f.skip(); break;
+      case type::opaque_type:
+        out.kind = Kind::opaque;
+        f.skip();
+        break;
       case type::denotation: out.denotation = f.text(); break;
       default: f.skip();
     }

@@ -1,0 +1,32 @@
+// Identity — the input, whatever it is.
+#include "ops/movement.h"
+
+namespace tessera {
+namespace {
+
+Status compute(Call& call) {
+  if (call.in(0)) return copy_input(call);
+  TRY_ASSIGN(v, call.take(0));
+  call.set(0, std::move(v));
+  return {};
+}
+
+constexpr Kernel kKernels[] = {{{}, compute_plain<compute>}};
+constexpr int16_t kVersions[] = {1, 13, 14, 16, 19, 21, 23, 24, 25};
+
+Status infer(const ir::Node&, const void*, DimPool&, std::span<const Fact* const> in, std::span<Fact> out) {
+  out[0] = *in[0];
+  return {};
+}
+
+}  // namespace
+
+extern constexpr Op kIdentity{.domain = "",
+                              .name = "Identity",
+                              .versions = kVersions,
+                              .shape = shape_of_input<int64_t>,
+                              .kernels = kKernels,
+                              .view = 0};
+extern constexpr OpInference kIdentityInference{.infer = infer};
+
+}  // namespace tessera

@@ -1,0 +1,150 @@
+// tessera test: runs folders of ONNX test data (model.onnx beside test_data_set_*) and compares.
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "compare.h"
+#include "formats/onnx/reader.h"
+#include "session/session.h"
+
+namespace tessera::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Case {
+  fs::path folder;
+  std::string name, group;
+  Tolerance tolerance;
+};
+
+struct TestOptions {
+  std::vector<std::string> folders;
+  std::string corpus, filter;
+  bool by_op = false, verbose = false, json = false;
+  int threads = 0;
+  std::string target;
+};
+
+Result<std::vector<Value>> read_values(const fs::path& set, const std::string& kind,
+                                       const std::vector<ValueSpec>& specs) {
+  std::vector<Value> out;
+  for (size_t i = 0;; ++i) {
+    const fs::path file = set / format("{}_{}.pb", kind, i);
+    if (!fs::exists(file)) break;
+    TRY_ASSIGN(bytes, map_file(file.string()));
+    TRY_ASSIGN(v, onnx::read_value(std::move(bytes), i < specs.size() ? specs[i].fact : Fact{}));
+    out.push_back(std::move(v));
+  }
+  return out;
+}
+
+// Empty if everything agrees.
+std::string run_case(const Case& c, const SessionOptions& options) {
+  auto session = Session::open((c.folder / "model.onnx").string(), options);
+  if (!session.ok()) return session.status().message();
+  Session& s = **session;
+  std::vector<ValueSpec> all = s.inputs();
+  for (int k = 0;; ++k) {
+    const fs::path set = c.folder / format("test_data_set_{}", k);
+    if (!fs::exists(set)) return k == 0 ? "there is no test_data_set_0 beside the model" : "";
+    auto inputs = read_values(set, "input", all);
+    if (!inputs.ok()) return inputs.status().message();
+    auto want = read_values(set, "output", s.outputs());
+    if (!want.ok()) return want.status().message();
+    std::vector<Value> got(s.outputs().size());
+    if (Status status = s.run(*inputs, got); !status.ok()) return status.message();
+    for (size_t i = 0; i < want->size(); ++i) {
+      if (i >= got.size()) return format("output {} is missing", i);
+      if (std::string d = difference(got[i], (*want)[i], c.tolerance); !d.empty())
+        return format("output {}: {}", quote(s.outputs()[i].name), d);
+    }
+  }
+}
+
+std::vector<Case> collect(const TestOptions& o) {
+  std::vector<Case> cases;
+  if (!o.corpus.empty()) {
+    std::ifstream in(fs::path(o.corpus) / "manifest.json");
+    const auto manifest = nlohmann::json::parse(in, nullptr, false);
+    for (const auto& m : manifest) {
+      Case c;
+      c.name = m["name"];
+      c.folder = fs::path(o.corpus) / std::string(m["group"]) / c.name;
+      c.group = std::string(m["op"]);
+      if (c.group.empty()) c.group = std::string(m["group"]) + (m["expanded"].get<bool>() ? " expanded" : "");
+      c.tolerance = {m["rtol"], m["atol"]};
+      cases.push_back(std::move(c));
+    }
+  }
+  for (const std::string& f : o.folders) cases.push_back({f, fs::path(f).filename().string(), "given", {}});
+  std::erase_if(cases, [&](const Case& c) {
+    return !o.filter.empty() && c.name.find(o.filter) == c.name.npos && c.group != o.filter;
+  });
+  return cases;
+}
+
+int run(const TestOptions& o) {
+  SessionOptions options;
+  options.threads = o.threads;
+  if (!o.target.empty()) {
+    if (Status s = options.set("session.cpu_target", o.target); !s.ok())
+      return std::fprintf(stderr, "%s\n", s.message().c_str()), 2;
+  }
+  const std::vector<Case> cases = collect(o);
+  if (cases.empty())
+    return std::fprintf(stderr, "no test case found; give folders that hold model.onnx and test_data_set_0\n"), 2;
+  std::map<std::string, std::pair<int, int>> groups;
+  int passed = 0, done = 0;
+  const bool progress = isatty(2);
+  auto report = nlohmann::json::array();
+  for (const Case& c : cases) {
+    if (progress) std::fprintf(stderr, "\r%d/%zu %-60.60s", done, cases.size(), c.name.c_str());
+    const std::string wrong = run_case(c, options);
+    ++done;
+    ++groups[c.group].second;
+    if (wrong.empty()) {
+      ++passed;
+      ++groups[c.group].first;
+    } else if (!o.json && (o.verbose || o.corpus.empty())) {
+      std::printf("FAIL %s: %s\n", c.name.c_str(), wrong.c_str());
+    }
+    if (o.json) report.push_back({{"name", c.name}, {"group", c.group}, {"passed", wrong.empty()}, {"why", wrong}});
+  }
+  if (progress) std::fprintf(stderr, "\r%-80s\r", "");
+  if (o.json) {
+    std::printf("%s\n", report.dump(1).c_str());
+  } else {
+    if (o.by_op)
+      for (const auto& [name, count] : groups)
+        std::printf("%-32s %4d of %4d%s\n", name.c_str(), count.first, count.second,
+                    count.first == count.second ? "" : "  <-");
+    std::printf("%d passed, %zu failed, target %s, %d threads\n", passed, cases.size() - static_cast<size_t>(passed),
+                std::string(target_name(options.target)).c_str(), o.threads > 0 ? o.threads : usable_processors());
+  }
+  return passed == static_cast<int>(cases.size()) ? 0 : 1;
+}
+
+}  // namespace
+
+void add_test(CLI::App& app, int& exit_code) {
+  auto o = std::make_shared<TestOptions>();
+  CLI::App* cmd = app.add_subcommand("test", "Run ONNX test data and compare");
+  cmd->footer("Examples:\n  tessera test tests/models/demo\n  tessera test --corpus build/corpus --group-by-op\n");
+  cmd->add_option("folders", o->folders, "Folders with model.onnx and test_data_set_*");
+  cmd->add_option("--corpus", o->corpus, "A folder made by tools/make_corpus.py");
+  cmd->add_option("--filter", o->filter, "Only cases whose name contains this, or whose operator it is");
+  cmd->add_flag("--group-by-op", o->by_op, "Print passed and total per operator");
+  cmd->add_flag("-v,--verbose", o->verbose, "Say why each failing case fails");
+  cmd->add_flag("--json", o->json, "Print one JSON object per case");
+  cmd->add_option("--threads", o->threads, "Threads per run (default: all)");
+  cmd->add_option("--target", o->target, "Highest CPU target to use: scalar, sse4, avx2, avx512");
+  cmd->callback([o, &exit_code] { exit_code = run(*o); });
+}
+
+}  // namespace tessera::cli
