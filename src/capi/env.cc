@@ -10,12 +10,12 @@
 
 namespace tessera::capi {
 
-void Logger::log(OrtLoggingLevel level, const char* category, std::string_view message) const {
+void Logger::log(OrtLoggingLevel level, std::string_view message) const {
   if (level < severity.load(std::memory_order_relaxed)) return;
   const std::string text(message);
-  if (function) return function(parameter, level, category, id.c_str(), "", text.c_str());
+  if (function) return function(parameter, level, "tessera", id.c_str(), "", text.c_str());
   constexpr char kLetters[] = "VIWEF";
-  std::fprintf(stderr, "[%c:%s:%s] %s\n", kLetters[level], category, id.c_str(), text.c_str());
+  std::fprintf(stderr, "[%c:tessera:%s] %s\n", kLetters[level], id.c_str(), text.c_str());
 }
 
 namespace {

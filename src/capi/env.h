@@ -16,7 +16,11 @@ struct Logger {
   std::atomic<int> severity{ORT_LOGGING_LEVEL_WARNING};
   std::string id;
 
-  void log(OrtLoggingLevel level, const char* category, std::string_view message) const;
+  void log(OrtLoggingLevel level, std::string_view message) const;
+  // An error that the client is given as a status too: for its function only.
+  void log_error(std::string_view message) const {
+    if (function) log(ORT_LOGGING_LEVEL_ERROR, message);
+  }
 };
 
 }  // namespace tessera::capi

@@ -100,7 +100,7 @@ Status run(const OrtSession& session, const OrtRunOptions* options, std::span<co
   TRY_ASSIGN(out, distinct_outputs(*session.session, output_names, outputs));
   Status status = run_profiled(session, options ? &options->run : nullptr, input_names, in, out);
   if (!status.ok()) {
-    session.logger->log(ORT_LOGGING_LEVEL_ERROR, "tessera", status.message());
+    session.logger->log_error(status.message());
     return as_reported(std::move(status));
   }
   std::vector<Value> delivered(outputs.begin(), outputs.end());

@@ -67,7 +67,7 @@ Status create(const OrtEnv* env, const OrtSessionOptions* given, OrtSession** ou
   };
   Status status = load();
   if (!status.ok()) {
-    result->logger->log(ORT_LOGGING_LEVEL_ERROR, "tessera", status.message());
+    result->logger->log_error(status.message());
     return status;
   }
   if (options.profiling) {
@@ -75,7 +75,7 @@ Status create(const OrtEnv* env, const OrtSessionOptions* given, OrtSession** ou
     result->profiler = std::make_unique<Profiler>(options.options.profile_prefix, result->profiling_start_ns);
   }
   const Session& s = *result->session;
-  result->logger->log(ORT_LOGGING_LEVEL_INFO, "tessera",
+  result->logger->log(ORT_LOGGING_LEVEL_INFO,
                       format("session created: {} nodes, {} threads", s.model().graph->nodes().size(), s.threads()));
   *out = result.release();
   return {};
