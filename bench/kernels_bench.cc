@@ -44,6 +44,7 @@ struct Options {
   int threads = 1;
   double seconds = 0.3;
   std::string filter;
+  bool streams = true;  // false if the filter names gemm or conv
 };
 
 double now() {
@@ -244,6 +245,7 @@ void bench_streams(const Options& o, Target target) {
                                     "gelu_tanh", "sqrt", "reciprocal", "neg",      "abs", "floor", "ceil",
                                     "round",     "sin",  "cos",        "softplus", "sign"};
   for (int64_t n : {int64_t{4096}, int64_t{1} << 24}) {
+    if (!o.streams) return;
     const Floats x = floats(n, 4), y = floats(n), z = floats(n);
     auto* half = reinterpret_cast<uint16_t*>(z.get());
     const std::string size = n > 4096 ? " 64 MiB" : " 16 KiB";
@@ -285,7 +287,7 @@ bool parse(int argc, char** argv, Options* o) {
     else if (flag == "--seconds")
       o->seconds = atof(value);
     else if (flag == "--filter")
-      o->filter = value;
+      o->filter = value, o->streams = !o->filter.starts_with("gemm") && !o->filter.starts_with("conv");
     else
       return false;
   }

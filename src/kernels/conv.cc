@@ -33,7 +33,7 @@ struct Product {
 
 // Rows of one output channel, each a sum over taps of staged rows.
 struct Band {
-  const float* staged;
+  const float* staged;    // readable for two vectors beyond the last element used
   const int64_t* offset;  // of each tap in `staged`
   const float* w;
   int64_t taps;
@@ -89,9 +89,9 @@ void product(const conv::Product& p) {
   }
 }
 
-// kVecs vectors of outputs from `x`; stores `columns` of them.
+// kVecs vectors of outputs from `x`.
 template <int kVecs>
-HWY_INLINE void band_tile(const conv::Band& b, const float* x, float* y, int64_t columns) {
+HWY_INLINE void band_tile(const conv::Band& b, const float* x, float* y) {
   const D d;
   V acc[kVecs];
 #pragma GCC unroll 4
@@ -107,28 +107,47 @@ HWY_INLINE void band_tile(const conv::Band& b, const float* x, float* y, int64_t
   for (int j = 0; j < kVecs; ++j) {
     acc[j] = hn::Add(acc[j], bias);
     if (b.relu) acc[j] = tile::relu(acc[j]);
+    hn::StoreU(acc[j], d, y + j * tile::kLanes);
   }
-  if (columns >= kVecs * tile::kLanes) {
-#pragma GCC unroll 4
-    for (int j = 0; j < kVecs; ++j) hn::StoreU(acc[j], d, y + j * tile::kLanes);
-    return;
+}
+
+// At least one vector of outputs side by side. The last vector may overlap the one before it: an output's value does
+// not depend on its place.
+HWY_INLINE void band_row(const conv::Band& b, const float* x, float* y, int64_t columns) {
+  int64_t j = 0;
+  for (; j + 4 * tile::kLanes <= columns; j += 4 * tile::kLanes) band_tile<4>(b, x + j, y + j);
+  if (j + 2 * tile::kLanes <= columns) {
+    band_tile<2>(b, x + j, y + j);
+    j += 2 * tile::kLanes;
   }
-  HWY_ALIGN float buffer[kVecs * tile::kLanes];
-#pragma GCC unroll 4
-  for (int j = 0; j < kVecs; ++j) hn::Store(acc[j], d, buffer + j * tile::kLanes);
-  for (int64_t i = 0; i < columns; ++i) y[i] = buffer[i];
+  if (j + tile::kLanes < columns) {
+    const int64_t last = columns - 2 * tile::kLanes;
+    if (last >= 0) return band_tile<2>(b, x + last, y + last);
+    band_tile<1>(b, x + j, y + j);
+    j += tile::kLanes;
+  }
+  if (j < columns) band_tile<1>(b, x + columns - tile::kLanes, y + columns - tile::kLanes);
+}
+
+// Rows narrower than a vector: what lies between their ends in `staged` is computed too and left out when copied.
+HWY_INLINE void narrow_band(const conv::Band& b) {
+  constexpr int64_t kFlat = 16 * tile::kLanes;
+  HWY_ALIGN float flat[kFlat];
+  const int64_t rows_at_once = HWY_MAX(1, (kFlat - tile::kLanes) / b.row_step);
+  for (int64_t r = 0; r < b.rows; r += rows_at_once) {
+    const int64_t rows = HWY_MIN(rows_at_once, b.rows - r), columns = (rows - 1) * b.row_step + b.columns;
+    const float* x = b.staged + r * b.row_step;
+    int64_t j = 0;
+    for (; j + 2 * tile::kLanes < columns; j += 4 * tile::kLanes) band_tile<4>(b, x + j, flat + j);
+    for (; j < columns; j += tile::kLanes) band_tile<1>(b, x + j, flat + j);
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t v = 0; v < b.columns; ++v) b.y[(r + i) * b.y_step + v] = flat[i * b.row_step + v];
+  }
 }
 
 void band(const conv::Band& b) {
-  for (int64_t r = 0; r < b.rows; ++r) {
-    const float* x = b.staged + r * b.row_step;
-    float* y = b.y + r * b.y_step;
-    int64_t j = 0;
-    for (; j + 3 * tile::kLanes < b.columns; j += 4 * tile::kLanes) band_tile<4>(b, x + j, y + j, b.columns - j);
-    if (j + tile::kLanes < b.columns)
-      for (; j < b.columns; j += 2 * tile::kLanes) band_tile<2>(b, x + j, y + j, b.columns - j);
-    if (j < b.columns) band_tile<1>(b, x + j, y + j, b.columns - j);
-  }
+  if (b.columns < tile::kLanes) return narrow_band(b);
+  for (int64_t r = 0; r < b.rows; ++r) band_row(b, b.staged + r * b.row_step, b.y + r * b.y_step, b.columns);
 }
 
 constexpr conv::Kernels kernels = {product, band};
@@ -150,14 +169,15 @@ constexpr int64_t kMaxDepth = 512;         // taps gathered at a time
 constexpr int64_t kPatchFloats = 1 << 16;  // gathered at a time
 constexpr int64_t kMostPixels = 512, kFewestPixels = 64;
 constexpr int64_t kWantedChunks = 8;
-constexpr int64_t kFewestChannels = 128;  // of output that one chunk computes, if the layer has them
+constexpr int64_t kFewestChannels = 256;  // of output that one chunk computes, if the layer has them
 constexpr int64_t kStagedFloats = 1 << 14;
-constexpr int64_t kWidest = 64;  // no kernel reads more than this many floats at once
+constexpr int64_t kLeastWork = 1 << 16;  // multiply-adds worth handing to another thread
+constexpr int64_t kSlack = 64;           // floats a kernel may read beyond what is staged
 
 int64_t volume(const int64_t (&d)[3]) { return d[0] * d[1] * d[2]; }
 int64_t taps_of(const ConvShape& s) { return s.channels / s.groups * volume(s.kernel); }
 bool is_depthwise(const ConvShape& s) { return s.groups > 1 && s.channels == s.groups; }
-int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+int64_t floor_div(int64_t a, int64_t b) { return b == 1 ? a : a >= 0 ? a / b : -((-a + b - 1) / b); }
 
 // Outputs [begin, end) of [0, out) that meet the input inside [0, in) at o * stride + shift.
 struct Range {
@@ -168,17 +188,61 @@ Range inside(int64_t in, int64_t out, int64_t stride, int64_t shift) {
   return {begin, std::clamp<int64_t>(floor_div(in - 1 - shift, stride) + 1, begin, out)};
 }
 
+// to[i] = from[2 * i].
+void copy_every_second(const float* from, float* to, int64_t n) {
+  typedef float Four __attribute__((vector_size(16)));
+  int64_t i = 0;
+  // Four outputs read eight elements, the last of which must lie before another output's.
+  for (; i + 4 < n; i += 4) {
+    Four low, high;
+    std::memcpy(&low, from + 2 * i, sizeof low);
+    std::memcpy(&high, from + 2 * i + 4, sizeof high);
+    const Four even = __builtin_shufflevector(low, high, 0, 2, 4, 6);
+    std::memcpy(to + i, &even, sizeof even);
+  }
+  for (; i < n; ++i) to[i] = from[2 * i];
+}
+
 // to[i] = from[i * step].
 void copy_strided(const float* from, int64_t step, float* to, int64_t n) {
   if (step == 1 && n >= 16) {
     std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float));
   } else if (step == 1) {
-    for (int64_t i = 0; i < n; ++i) to[i] = from[i];
+    // Whole small vectors, the last one overlapping the one before it.
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) std::memcpy(to + i, from + i, 4 * sizeof(float));
+    if (i < n && n >= 4) return void(std::memcpy(to + n - 4, from + n - 4, 4 * sizeof(float)));
+    for (; i < n; ++i) to[i] = from[i];
   } else if (step == 2) {
-    for (int64_t i = 0; i < n; ++i) to[i] = from[2 * i];
+    copy_every_second(from, to, n);
   } else {
     for (int64_t i = 0; i < n; ++i) to[i] = from[i * step];
   }
+}
+
+void set_zero(float* to, int64_t n) {
+  if (n >= 8) return void(std::memset(to, 0, static_cast<size_t>(n) * sizeof(float)));
+  for (int64_t i = 0; i < n; ++i) {
+    to[i] = 0.0f;
+    asm volatile("");  // keeps the loop as short as it is
+  }
+}
+
+// to[i] = row[i * stride + shift] for i in `valid`, and 0 for the other i < n.
+void copy_padded(const float* row, int64_t stride, int64_t shift, Range valid, float* to, int64_t n) {
+  set_zero(to, valid.begin);
+  if (valid.begin < valid.end)
+    copy_strided(row + valid.begin * stride + shift, stride, to + valid.begin, valid.end - valid.begin);
+  set_zero(to + valid.end, n - valid.end);
+}
+
+// A pointwise convolution sees one long row of pixels.
+ConvShape simplified(ConvShape s) {
+  for (int d = 0; d < 3; ++d)
+    if (s.kernel[d] != 1 || s.stride[d] != 1 || s.pad[d] != 0 || s.in[d] != s.out[d]) return s;
+  s.in[2] = s.out[2] = volume(s.in);
+  s.in[0] = s.in[1] = s.out[0] = s.out[1] = 1;
+  return s;
 }
 
 // How the gathered form cuts a shape.
@@ -194,9 +258,13 @@ Cut cut_shape(const ConvShape& s) {
   const int64_t fit = std::clamp(kPatchFloats / c.depth / 32 * 32, kFewestPixels, kMostPixels);
   const int64_t planes = std::max<int64_t>(1, s.batch * s.groups);
   const int64_t spread = std::max(kFewestPixels, round_up(ceil_div(c.pixels, ceil_div(kWantedChunks, planes)), 32));
-  c.block = std::min({fit, spread, round_up(std::max<int64_t>(c.pixels, 1), 32)});
-  c.row = c.block + 16;  // an odd number of cache lines: rows spread over all sets
+  c.blocks = std::max<int64_t>(1, ceil_div(c.pixels, std::min(fit, spread)));
+  c.block = round_up(std::max<int64_t>(1, ceil_div(c.pixels, c.blocks)), 16);
+  // No last block of a few pixels.
+  while (c.blocks > 1 && c.pixels - (ceil_div(c.pixels, c.block) - 1) * c.block < c.block / 4)
+    c.block = round_up(ceil_div(c.pixels, --c.blocks), 16);
   c.blocks = ceil_div(c.pixels, c.block);
+  c.row = c.block / 16 % 2 ? c.block : c.block + 16;  // an odd number of cache lines: rows spread over all sets
   const int64_t group_channels = s.out_channels / s.groups;
   const int64_t split = std::clamp<int64_t>(kWantedChunks / std::max<int64_t>(1, planes * c.blocks), 1,
                                             std::max<int64_t>(1, group_channels / kFewestChannels));
@@ -205,39 +273,50 @@ Cut cut_shape(const ConvShape& s) {
   return c;
 }
 
-// One tap of `count` pixels from pixel `p` on, from one channel's plane.
-void gather_row(const ConvShape& s, const float* plane, const int64_t (&tap)[3], int64_t p, int64_t count, float* to) {
-  int64_t shift[3];
-  for (int i = 0; i < 3; ++i) shift[i] = tap[i] * s.dilation[i] - s.pad[i];
-  const Range valid = inside(s.in[2], s.out[2], s.stride[2], shift[2]);
-  int64_t ox = p % s.out[2], oy = p / s.out[2] % s.out[1], oz = p / s.out[2] / s.out[1];
-  for (int64_t done = 0; done < count;) {
-    const int64_t n = std::min(s.out[2] - ox, count - done);
-    const int64_t iz = oz * s.stride[0] + shift[0], iy = oy * s.stride[1] + shift[1];
-    const bool row_inside = iz >= 0 && iz < s.in[0] && iy >= 0 && iy < s.in[1];
-    const int64_t begin = row_inside ? std::clamp(valid.begin, ox, ox + n) : ox + n;
-    const int64_t end = row_inside ? std::clamp(valid.end, begin, ox + n) : ox + n;
-    std::fill(to, to + (begin - ox), 0.0f);
-    if (begin < end)
-      copy_strided(plane + (iz * s.in[1] + iy) * s.in[2] + begin * s.stride[2] + shift[2], s.stride[2],
-                   to + (begin - ox), end - begin);
-    std::fill(to + (end - ox), to + n, 0.0f);
+struct Position {
+  int64_t z, y, x;
+};
+
+// One tap of `count` pixels from output position `at` on, from one channel's plane.
+void gather_row(const ConvShape& s, const float* plane, Position tap, Position at, int64_t count, float* to) {
+  const Position shift{tap.z * s.dilation[0] - s.pad[0], tap.y * s.dilation[1] - s.pad[1],
+                       tap.x * s.dilation[2] - s.pad[2]};
+  const Range valid = inside(s.in[2], s.out[2], s.stride[2], shift.x);
+  while (count > 0) {
+    const int64_t n = std::min(s.out[2] - at.x, count);
+    const int64_t iz = at.z * s.stride[0] + shift.z, iy = at.y * s.stride[1] + shift.y;
+    if (iz >= 0 && iz < s.in[0] && iy >= 0 && iy < s.in[1]) {
+      const int64_t begin = std::clamp<int64_t>(valid.begin - at.x, 0, n);
+      const Range here{begin, std::clamp(valid.end - at.x, begin, n)};
+      copy_padded(plane + (iz * s.in[1] + iy) * s.in[2], s.stride[2], at.x * s.stride[2] + shift.x, here, to, n);
+    } else {
+      set_zero(to, n);
+    }
     to += n;
-    done += n;
-    ox = 0;
-    if (++oy == s.out[1]) oy = 0, ++oz;
+    count -= n;
+    at.x = 0;
+    if (++at.y == s.out[1]) at.y = 0, ++at.z;
   }
 }
 
-// Taps [k0, k0 + depth) of pixels [p, p + count): patches[k - k0][pixel - p], filled up with zeros to whole tiles.
+// Taps [k0, k0 + depth) of pixels [p, p + count): patches[k - k0][pixel - p], filled up with zeros to whole vectors.
 void gather(const ConvShape& s, const Cut& c, const float* x, int64_t k0, int64_t depth, int64_t p, int64_t count,
             float* patches) {
   const int64_t plane = volume(s.in), kernel = volume(s.kernel);
-  for (int64_t k = k0; k < k0 + depth; ++k, patches += c.row) {
-    const int64_t t = k % kernel;
-    const int64_t tap[3] = {t / (s.kernel[1] * s.kernel[2]), t / s.kernel[2] % s.kernel[1], t % s.kernel[2]};
-    gather_row(s, x + k / kernel * plane, tap, p, count, patches);
-    std::fill(patches + count, patches + round_up(count, 32), 0.0f);
+  const Position at{p / s.out[2] / s.out[1], p / s.out[2] % s.out[1], p % s.out[2]};
+  const int64_t t = k0 % kernel;
+  Position tap{t / s.kernel[2] / s.kernel[1], t / s.kernel[2] % s.kernel[1], t % s.kernel[2]};
+  x += k0 / kernel * plane;
+  for (int64_t k = 0; k < depth; ++k, patches += c.row) {
+    gather_row(s, x, tap, at, count, patches);
+    set_zero(patches + count, round_up(count, 16) - count);
+    if (++tap.x < s.kernel[2]) continue;
+    tap.x = 0;
+    if (++tap.y < s.kernel[1]) continue;
+    tap.y = 0;
+    if (++tap.z < s.kernel[0]) continue;
+    tap.z = 0;
+    x += plane;
   }
 }
 
@@ -280,94 +359,137 @@ void gathered_chunk(const conv::Kernels& kernels, const Call& call, const Cut& c
   }
 }
 
-// How the depthwise form stages its input. For some rows of the output and a block of columns, the rows of input they
-// need are copied with their padding; each row as `streams` sequences in which neighbouring outputs meet neighbouring
-// elements.
-struct Stage {
-  bool by_phase;  // streams are the remainders modulo the stride; else one stream per tap along the width
-  bool adjacent;  // staged rows are the input's own rows; else one per tap along the height
-  int64_t streams, length, columns, rows, in_rows;
-  int64_t floats() const { return in_rows * streams * length; }
+// How the depthwise form stages its input. For some rows of the output and a block of columns, the input they need is
+// copied with its padding, so that neighbouring outputs of a row meet neighbouring elements, and outputs of
+// neighbouring rows elements `length` apart: for each tap along the depth, for each class of rows, for each class of
+// columns, the rows of that class. A class is a remainder modulo the stride, or one tap.
+struct Classes {
+  bool by_phase;
+  int64_t count;  // of classes
+  int64_t reach;  // how much longer than the outputs a class is
 };
 
+struct Stage {
+  Classes height, width;
+  int64_t rows, columns;  // of output at a time
+  int64_t class_rows() const { return rows + height.reach; }
+  int64_t length() const { return columns + width.reach; }
+  int64_t class_floats() const { return class_rows() * length(); }
+  int64_t floats(int64_t depth) const { return depth * height.count * width.count * class_floats() + kSlack; }
+};
+
+Classes plan_classes(const ConvShape& s, int d) {
+  const int64_t span = (s.kernel[d] - 1) * s.dilation[d];
+  if (s.stride[d] == 1 ? span <= 256 : s.dilation[d] == 1 && s.stride[d] <= std::min<int64_t>(s.kernel[d], 8))
+    return {true, s.stride[d], span / s.stride[d]};
+  return {false, s.kernel[d], 0};
+}
+
 Stage plan_stage(const ConvShape& s) {
-  const int64_t kd = s.kernel[0], kh = s.kernel[1], kw = s.kernel[2], span = (kw - 1) * s.dilation[2];
-  Stage g;
-  g.by_phase = s.stride[2] == 1 ? span <= 256 : s.dilation[2] == 1 && s.stride[2] <= std::min<int64_t>(kw, 8);
-  g.adjacent = s.dilation[1] == 1 && s.stride[1] <= kh;
-  g.streams = g.by_phase ? s.stride[2] : kw;
-  const int64_t room = kStagedFloats / std::max<int64_t>(1, kd * kh * g.streams) / 16 * 16;
-  g.columns = std::clamp<int64_t>(room, 16, round_up(std::max<int64_t>(s.out[2], 1), 16));
-  g.length = g.columns + kWidest + (g.by_phase ? span / s.stride[2] + 1 : 0);
-  g.rows = 1;
-  g.in_rows = kd * kh;
-  while (g.adjacent && g.rows < s.out[1] && (g.in_rows + kd * s.stride[1]) * g.streams * g.length <= kStagedFloats) {
-    ++g.rows;
-    g.in_rows += kd * s.stride[1];
-  }
+  Stage g{plan_classes(s, 1), plan_classes(s, 2), 1, 1};
+  const int64_t per_column = s.kernel[0] * g.height.count * g.width.count * g.class_rows();
+  const int64_t room = kStagedFloats / per_column - g.width.reach;
+  g.columns = std::clamp<int64_t>(room, 32, std::max<int64_t>(s.out[2], 32));
+  const int64_t per_row = s.kernel[0] * g.height.count * g.width.count * g.length();
+  g.columns = std::min(g.columns, std::max<int64_t>(s.out[2], 1));
+  g.rows = std::clamp<int64_t>(kStagedFloats / per_row - g.height.reach, 1, std::max<int64_t>(s.out[1], 1));
   return g;
 }
 
-// Stages the input for output rows from (oz, oy) and columns from ox on.
-void stage(const ConvShape& s, const Stage& g, const float* plane, int64_t oz, int64_t oy, int64_t ox, float* to) {
-  const int64_t per_depth = g.in_rows / s.kernel[0];
-  for (int64_t r = 0; r < g.in_rows; ++r) {
-    const int64_t iz = oz * s.stride[0] + r / per_depth * s.dilation[0] - s.pad[0];
-    const int64_t iy = oy * s.stride[1] + r % per_depth * (g.adjacent ? 1 : s.dilation[1]) - s.pad[1];
-    const bool row_inside = iz >= 0 && iz < s.in[0] && iy >= 0 && iy < s.in[1];
-    for (int64_t stream = 0; stream < g.streams; ++stream, to += g.length) {
-      const int64_t shift = ox * s.stride[2] + stream * (g.by_phase ? 1 : s.dilation[2]) - s.pad[2];
-      const Range valid = row_inside ? inside(s.in[2], g.length, s.stride[2], shift) : Range{g.length, g.length};
-      std::fill(to, to + valid.begin, 0.0f);
-      if (valid.begin < valid.end)
-        copy_strided(plane + (iz * s.in[1] + iy) * s.in[2] + valid.begin * s.stride[2] + shift, s.stride[2],
-                     to + valid.begin, valid.end - valid.begin);
-      std::fill(to + valid.end, to + g.length, 0.0f);
+// Stages one class of columns from output column ox on: `rows` rows from output row oy on, of the class whose row 0 of
+// the input is at iy0.
+void stage_class(const ConvShape& s, const Stage& g, const float* plane, int64_t iy0, int64_t rows, int64_t shift,
+                 float* to) {
+  const int64_t length = g.length();
+  const Range valid = inside(s.in[2], length, s.stride[2], shift);
+  for (int64_t r = 0; r < rows; ++r, to += length) {
+    const int64_t iy = iy0 + r * s.stride[1];
+    if (plane && iy >= 0 && iy < s.in[1])
+      copy_padded(plane + iy * s.in[2], s.stride[2], shift, valid, to, length);
+    else
+      set_zero(to, length);
+  }
+}
+
+// Stages the input for `rows` output rows from (oz, oy) and columns from ox on.
+void stage(const ConvShape& s, const Stage& g, const float* x, int64_t oz, int64_t oy, int64_t rows, int64_t ox,
+           float* to) {
+  for (int64_t z = 0; z < s.kernel[0]; ++z) {
+    const int64_t iz = oz * s.stride[0] + z * s.dilation[0] - s.pad[0];
+    const float* plane = iz >= 0 && iz < s.in[0] ? x + iz * s.in[1] * s.in[2] : nullptr;
+    for (int64_t c = 0; c < g.height.count; ++c) {
+      const int64_t iy0 = oy * s.stride[1] + c * (g.height.by_phase ? 1 : s.dilation[1]) - s.pad[1];
+      for (int64_t w = 0; w < g.width.count; ++w, to += g.class_floats()) {
+        const int64_t shift = ox * s.stride[2] + w * (g.width.by_phase ? 1 : s.dilation[2]) - s.pad[2];
+        stage_class(s, g, plane, iy0, rows + g.height.reach, shift, to);
+      }
     }
   }
 }
 
+// Where tap t of a dimension lies: its class, and its place in it.
+struct Place {
+  int64_t index, shift;
+};
+Place place_of(const ConvShape& s, const Classes& classes, int d, int64_t t) {
+  const int64_t at = t * s.dilation[d];
+  return classes.by_phase ? Place{at % s.stride[d], at / s.stride[d]} : Place{t, 0};
+}
+
 void set_offsets(const ConvShape& s, const Stage& g, int64_t* offset) {
-  const int64_t per_depth = g.in_rows / s.kernel[0];
   for (int64_t z = 0; z < s.kernel[0]; ++z)
     for (int64_t y = 0; y < s.kernel[1]; ++y)
       for (int64_t x = 0; x < s.kernel[2]; ++x) {
-        const int64_t at = x * s.dilation[2];
-        const int64_t stream = g.by_phase ? at % s.stride[2] : x, shift = g.by_phase ? at / s.stride[2] : 0;
-        *offset++ = ((z * per_depth + y) * g.streams + stream) * g.length + shift;
+        const Place row = place_of(s, g.height, 1, y), column = place_of(s, g.width, 2, x);
+        const int64_t index = (z * g.height.count + row.index) * g.width.count + column.index;
+        *offset++ = index * g.class_floats() + row.shift * g.length() + column.shift;
       }
 }
 
 size_t stage_bytes(const ConvShape& s, const Stage& g) {
-  return static_cast<size_t>(round_up(g.floats() * 4, 64) + round_up(volume(s.kernel) * 8, 64));
+  return static_cast<size_t>(round_up(g.floats(s.kernel[0]) * 4, 64) + round_up(volume(s.kernel) * 8, 64));
 }
 
-// One chunk: one output channel of one image.
-void depthwise_chunk(const conv::Kernels& kernels, const Call& call, const Stage& g, int64_t plane, float* scratch) {
+// One output channel of one image; `offset` as set_offsets made it.
+void depthwise_plane(const conv::Kernels& kernels, const Call& call, const Stage& g, int64_t plane,
+                     const int64_t* offset, float* scratch) {
   const ConvShape& s = call.s;
   const int64_t channel = plane % s.out_channels, per_group = s.out_channels / s.groups;
   const float* x = call.x + (plane / s.out_channels * s.channels + channel / per_group) * volume(s.in);
   float* y = call.y + plane * volume(s.out);
-  auto* offset = reinterpret_cast<int64_t*>(reinterpret_cast<char*>(scratch) + round_up(g.floats() * 4, 64));
-  set_offsets(s, g, offset);
   conv::Band b;
   b.staged = scratch;
   b.offset = offset;
   b.taps = volume(s.kernel);
   b.w = call.packed + channel * b.taps;
-  b.row_step = s.stride[1] * g.streams * g.length;
+  b.row_step = g.length();
   b.bias = call.bias ? call.bias[channel] : 0.0f;
   b.relu = call.activation == GemmActivation::relu;
   b.y_step = s.out[2];
   for (int64_t oz = 0; oz < s.out[0]; ++oz)
     for (int64_t oy = 0; oy < s.out[1]; oy += g.rows)
       for (int64_t ox = 0; ox < s.out[2]; ox += g.columns) {
-        stage(s, g, x, oz, oy, ox, scratch);
         b.rows = std::min(g.rows, s.out[1] - oy);
+        stage(s, g, x, oz, oy, b.rows, ox, scratch);
         b.columns = std::min(g.columns, s.out[2] - ox);
         b.y = y + (oz * s.out[1] + oy) * s.out[2] + ox;
         kernels.band(b);
       }
+}
+
+void depthwise(const conv::Kernels& kernels, int threads, const Call& call, FunctionRef<float*(int)> lane_scratch) {
+  const ConvShape& s = call.s;
+  const Stage g = plan_stage(s);
+  const int64_t planes = s.batch * s.out_channels, work = volume(s.out) * volume(s.kernel);
+  const int64_t per_chunk = std::max<int64_t>(1, kLeastWork / work);
+  parallel_for(threads, ceil_div(planes, per_chunk), [&](int64_t chunk, int lane) {
+    float* scratch = lane_scratch(lane);
+    auto* offset =
+        reinterpret_cast<int64_t*>(reinterpret_cast<char*>(scratch) + round_up(g.floats(s.kernel[0]) * 4, 64));
+    set_offsets(s, g, offset);
+    for (int64_t plane = chunk * per_chunk; plane < std::min(planes, (chunk + 1) * per_chunk); ++plane)
+      depthwise_plane(kernels, call, g, plane, offset, scratch);
+  });
 }
 
 }  // namespace
@@ -389,14 +511,16 @@ void conv_pack(const ConvShape& s, const float* w, float* packed, int threads) {
     gemm_pack_b(w + g * channels * taps, taps, true, taps, channels, packed + g * group_floats, threads);
 }
 
-size_t conv_scratch_bytes(const ConvShape& s) {
+size_t conv_scratch_bytes(const ConvShape& shape) {
+  const ConvShape s = simplified(shape);
   if (is_depthwise(s)) return stage_bytes(s, plan_stage(s));
   const Cut c = cut_shape(s);
   return static_cast<size_t>(round_up(c.depth * c.row * 4, 64));
 }
 
-void conv_f32(Target target, int threads, const ConvShape& s, const float* x, const float* packed, const float* bias,
-              GemmActivation activation, float* y, void* scratch) {
+void conv_f32(Target target, int threads, const ConvShape& shape, const float* x, const float* packed,
+              const float* bias, GemmActivation activation, float* y, void* scratch) {
+  const ConvShape s = simplified(shape);
   if (s.batch <= 0 || s.out_channels <= 0 || volume(s.out) <= 0) return;
   const conv::Kernels& kernels = choose_kernels(kTable, target);
   const Call call{s, x, packed, bias, activation, y};
@@ -405,9 +529,7 @@ void conv_f32(Target target, int threads, const ConvShape& s, const float* x, co
     return reinterpret_cast<float*>(static_cast<char*>(scratch) + static_cast<size_t>(lane) * lane_bytes);
   };
   if (is_depthwise(s)) {
-    const Stage g = plan_stage(s);
-    parallel_for(threads, s.batch * s.out_channels,
-                 [&](int64_t plane, int lane) { depthwise_chunk(kernels, call, g, plane, lane_scratch(lane)); });
+    depthwise(kernels, threads, call, lane_scratch);
     return;
   }
   const Cut c = cut_shape(s);
