@@ -83,7 +83,7 @@ inline Message node(std::string_view op, const std::vector<std::string>& inputs,
   Message m;
   for (const std::string& i : inputs) m.text(1, i);
   for (const std::string& o : outputs) m.text(2, o);
-  return m.text(3, std::string("the ").append(op)).text(4, op);
+  return m.text(3, std::string("to ").append(outputs[0])).text(4, op);
 }
 
 struct Graph {
