@@ -105,8 +105,8 @@ uint8_t small_float_encode(DType type, float v, bool saturate) {
   const int width = f.exponent_bits + f.mantissa_bits;
   const auto sign = uint8_t(std::signbit(v) << width);
   const uint8_t nan = f.unsigned_zero ? uint8_t(1 << width) : uint8_t(sign | f.nan);
-  // Types without NaN: the largest value of that sign, as their reference conversion gives.
-  if (std::isnan(v)) return f.nan || f.unsigned_zero ? nan : uint8_t(sign | f.largest);
+  // Types without NaN: zero with the other sign, as the reference conversion gives.
+  if (std::isnan(v)) return f.nan || f.unsigned_zero ? nan : uint8_t(sign ^ 1 << width);
   const float a = std::fabs(v);
   int magnitude = f.largest + 1;
   if (std::isfinite(a)) {
