@@ -156,8 +156,8 @@ Status to_text(Call& call) {
 Status compute(const Params& p, Call& call) {
   const DType from = call.dtype(0), to = call.out_dtype(0);
   if (!call.out(0) || call.count(0) == 0) return {};
-  if (from == to) return copy_input(call);
   clear_sub_byte(to, call.out(0), call.count(0));
+  if (from == to) return copy_input(call);
   if (from == DType::string) return from_text(p, call);
   if (to == DType::string) return to_text(call);
   for_pieces(call, call.count(0),
