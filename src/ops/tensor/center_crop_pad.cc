@@ -1,5 +1,5 @@
 // CenterCropPad — the middle of the input, or the input in the middle of zeros, axis by axis.
-#include "ops/tensor/pad.h"
+#include "ops/tensor/padding.h"
 
 namespace tessera {
 namespace {
