@@ -165,6 +165,9 @@ Status infer_shape(const void* params, ShapeCall<Dim>& c) {
   DimVec<Dim> out(c.dims(0));
   const auto sizes = p.sizes_at >= 0 && c.has(p.sizes_at) ? c.content(p.sizes_at) : std::nullopt;
   const bool exact = sizes && p.aspect == Aspect::stretch && static_cast<int>(sizes->size()) == axes->size();
+  for (int i = 0; exact && i < axes->size(); ++i)
+    if (const Dim& n = (*sizes)[static_cast<size_t>(i)]; n.known() && n.value() < 0)
+      return c.refuse(p.sizes_at, format("sizes of at least 0 (axis {} has {})", (*axes)[i], n.value()));
   for (int i = 0; i < axes->size(); ++i) {
     Dim& d = out[static_cast<int>((*axes)[i])];
     int64_t n = 0;
