@@ -17,15 +17,12 @@ struct Range {
   int64_t start, step, count;
 };
 
+// The standard clamps a start to an element, or for forward steps to one past the last.
 Range range_of(int64_t dim, int64_t start, int64_t end, int64_t step) {
-  const auto clamp = [&](int64_t v) {
-    if (v < 0) v += dim;
-    return step > 0 ? std::clamp<int64_t>(v, 0, dim) : std::clamp<int64_t>(v, -1, dim - 1);
-  };
-  start = clamp(start);
-  end = clamp(end);
-  if (dim == 0 || (step > 0 ? start >= end : start <= end)) return {0, step, 0};
-  if (step < 0 && start < 0) return {0, step, 0};
+  if (dim == 0) return {0, step, 0};
+  start = std::clamp<int64_t>(start < 0 ? start + dim : start, 0, step > 0 ? dim : dim - 1);
+  end = std::clamp<int64_t>(end < 0 ? end + dim : end, step > 0 ? 0 : -1, step > 0 ? dim : dim - 1);
+  if (step > 0 ? start >= end : start <= end) return {0, step, 0};
   const uint64_t distance = static_cast<uint64_t>(step > 0 ? end - start : start - end) - 1;
   const uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : uint64_t{0} - static_cast<uint64_t>(step);
   return {start, step, static_cast<int64_t>(distance / stride) + 1};
