@@ -34,17 +34,24 @@ bool spread(const Params& p, int i, int spatial, const D& in, int64_t kernel, D*
   const Window& w = p.conv.window;
   const D full = (in - D(1)) * D(w.stride(i)) + D(w.reach(i, kernel) + p.extra(i));
   const bool same = w.auto_pad == AutoPad::same_upper || w.auto_pad == AutoPad::same_lower;
-  if (p.output_shape.empty() && !same) {
+  D total;  // padding
+  if (!p.output_shape.empty()) {
+    // Older models give the batch and channels as well.
+    const size_t skip = p.output_shape.size() > static_cast<size_t>(spatial) ? 2 : 0;
+    *out = D(p.output_shape[skip + static_cast<size_t>(i)]);
+    total = dim_max(full - *out, D(0));
+  } else if (same) {
+    // As many elements as the input has, times the stride; fewer if the windows leave gaps.
+    total = D(std::max<int64_t>(0, w.reach(i, kernel) + p.extra(i) - w.stride(i)));
+    *out = full - total;
+  } else {
     const bool padded = w.auto_pad == AutoPad::notset;
     *pad = D(padded ? w.pad_begin(i) : 0);
     *out = full - *pad - D(padded ? w.pad_end(i) : 0);
-  } else {
-    // Older models give the batch and channels as well.
-    const size_t skip = p.output_shape.size() > static_cast<size_t>(spatial) ? 2 : 0;
-    *out = p.output_shape.empty() ? in * D(w.stride(i)) : D(p.output_shape[skip + static_cast<size_t>(i)]);
-    const D total = dim_max(full - *out, D(0)), half = floor_div(total, D(2));
-    *pad = w.auto_pad == AutoPad::same_upper ? half : total - half;
+    return !known(*out) || number(*out) >= 0;
   }
+  const D half = floor_div(total, D(2));
+  *pad = w.auto_pad == AutoPad::same_upper ? half : total - half;
   return !known(*out) || number(*out) >= 0;
 }
 

@@ -25,7 +25,7 @@ class Multiplier {
  public:
   explicit Multiplier(const Call& call)
       : type_(call.dtype(kAScale)), a_(call, kAScale, 1), b_(call, kBScale, 1), y_(call, kYScale, 1) {}
-  double at(const MatMulBatch& p, int64_t ia, int64_t row, int64_t ib, int64_t column) const {
+  float at(const MatMulBatch& p, int64_t ia, int64_t row, int64_t ib, int64_t column) const {
     return rounded(rounded(a_.at(ia, row, p.m) * b_.at(ib, column, p.n)) / y_.at(0, 0, 1));
   }
 
@@ -46,16 +46,16 @@ Status compute(Call& call) {
   const std::vector<E> a = centred<E>(call, kA, kAZero, true), b = centred<E>(call, kB, kBZero, false);
   const Multiplier scale(call);
   const DType type = call.out_dtype(0);
-  const double zero = std::is_integral_v<E> ? PerLine<float>(call, kYZero, 0).at(0, 0, 1) : 0;
-  const double low = type == DType::i8 ? -128 : 0, high = type == DType::i8 ? 127 : 255;
+  const float zero = std::is_integral_v<E> ? PerLine<float>(call, kYZero, 0).at(0, 0, 1) : 0;
+  const float low = type == DType::i8 ? -128 : 0, high = type == DType::i8 ? 127 : 255;
   std::vector<E> sums(static_cast<size_t>(p.m * p.n));
-  std::vector<double> row(static_cast<size_t>(p.n));
+  std::vector<float> row(static_cast<size_t>(p.n));
   p.each([&](int64_t i, int64_t ia, int64_t ib) {
     gemm_ref<E, Acc>(call.threads(), p.m, p.n, p.k, a.data() + ia * p.m * p.k, p.k, false, b.data() + ib * p.k * p.n,
                      p.n, false, sums.data(), p.n);
     for (int64_t r = 0; r < p.m; ++r) {
       for (int64_t j = 0; j < p.n; ++j) {
-        double v = static_cast<double>(sums[static_cast<size_t>(r * p.n + j)]) * scale.at(p, ia, r, ib, j);
+        float v = static_cast<float>(sums[static_cast<size_t>(r * p.n + j)]) * scale.at(p, ia, r, ib, j);
         if (std::is_integral_v<E>) {
           v = std::nearbyint(v) + zero;
           v = v > low ? std::min(v, high) : low;
