@@ -35,9 +35,8 @@ constexpr char kHelp[] =
     "  --filter   only lines whose name contains TEXT\n"
     "Each line gives the best of several runs and its share of the limit: for gemm and conv the multiply-add rate of "
     "a\n"
-    "register-only loop, for the others the rate at which memory of the same size is read; both are measured in turn "
-    "with\n"
-    "the kernel.\n";
+    "register-only loop (for gemm of few rows the rate of reading the matrix, if lower), for the others the rate at\n"
+    "which memory of the same size is read; both are measured in turn with the kernel.\n";
 
 struct Options {
   std::vector<Target> targets;
@@ -130,7 +129,10 @@ double probe_flops(Target target, int threads) {
   static float sinks[64 * 16];
   int lanes = 1;
   const double start = now();
-  parallel_for(threads, threads, [&](int64_t chunk, int) { lanes = probe(target, sinks + chunk % 64 * 16); });
+  parallel_for(threads, threads, [&](int64_t chunk, int) {
+    const int count = probe(target, sinks + chunk % 64 * 16);
+    if (chunk == 0) lanes = count;
+  });
   return 2e-9 * static_cast<double>(kProbeSteps) * kProbeSums * lanes * threads / (now() - start);
 }
 
@@ -197,7 +199,13 @@ void bench_gemm(const Options& o, Target target) {
                {});
     };
     const double amount = 2e-9 * static_cast<double>(s.m * s.n * s.k);
-    report(o, target, name, measure(o.seconds, amount, run, [&] { return probe_flops(target, o.threads); }), "GF/s");
+    // Few rows: the rate at which the packed matrix can be read may be the lower limit.
+    const double per_byte = 0.5 * static_cast<double>(s.m);
+    const auto limit = [&] {
+      const double flops = probe_flops(target, o.threads);
+      return s.m > 8 ? flops : std::min(flops, per_byte * o.threads * probe_read(packed.get(), 4 * s.n * s.k));
+    };
+    report(o, target, name, measure(o.seconds, amount, run, limit), "GF/s");
   }
 }
 

@@ -396,8 +396,8 @@ Stage plan_stage(const ConvShape& s) {
   return g;
 }
 
-// Stages one class of columns from output column ox on: `rows` rows from output row oy on, of the class whose row 0 of
-// the input is at iy0.
+// Stages one class of columns: `rows` rows from input row iy0 on, element i of each being the input at i * stride +
+// shift. A null plane counts as zeros.
 void stage_class(const ConvShape& s, const Stage& g, const float* plane, int64_t iy0, int64_t rows, int64_t shift,
                  float* to) {
   const int64_t length = g.length();
