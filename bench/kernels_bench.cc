@@ -13,7 +13,12 @@
 #include "base/cpu.h"
 #include "base/function_ref.h"
 #include "base/thread_pool.h"
+#include "kernels/conv.h"
+#include "kernels/convert.h"
 #include "kernels/gemm.h"
+#include "kernels/rows.h"
+#include "kernels/transpose.h"
+#include "kernels/vmath.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -30,15 +35,15 @@ constexpr char kHelp[] =
     "  --filter   only lines whose name contains TEXT\n"
     "Each line gives the best of several runs and its share of the limit: for gemm and conv the multiply-add rate of "
     "a\n"
-    "register-only loop, for the others the rate at which memory of the same size is read; both are measured in turn "
-    "with\n"
-    "the kernel.\n";
+    "register-only loop (for gemm of few rows the rate of reading the matrix, if lower), for the others the rate at\n"
+    "which memory of the same size is read; both are measured in turn with the kernel.\n";
 
 struct Options {
   std::vector<Target> targets;
   int threads = 1;
   double seconds = 0.3;
   std::string filter;
+  bool streams = true;  // false if the filter names gemm or conv
 };
 
 double now() {
@@ -124,7 +129,10 @@ double probe_flops(Target target, int threads) {
   static float sinks[64 * 16];
   int lanes = 1;
   const double start = now();
-  parallel_for(threads, threads, [&](int64_t chunk, int) { lanes = probe(target, sinks + chunk % 64 * 16); });
+  parallel_for(threads, threads, [&](int64_t chunk, int) {
+    const int count = probe(target, sinks + chunk % 64 * 16);
+    if (chunk == 0) lanes = count;
+  });
   return 2e-9 * static_cast<double>(kProbeSteps) * kProbeSums * lanes * threads / (now() - start);
 }
 
@@ -191,7 +199,86 @@ void bench_gemm(const Options& o, Target target) {
                {});
     };
     const double amount = 2e-9 * static_cast<double>(s.m * s.n * s.k);
+    // Few rows: the rate at which the packed matrix can be read may be the lower limit.
+    const double per_byte = 0.5 * static_cast<double>(s.m);
+    const auto limit = [&] {
+      const double flops = probe_flops(target, o.threads);
+      return s.m > 8 ? flops : std::min(flops, per_byte * o.threads * probe_read(packed.get(), 4 * s.n * s.k));
+    };
+    report(o, target, name, measure(o.seconds, amount, run, limit), "GF/s");
+  }
+}
+
+void bench_conv(const Options& o, Target target) {
+  struct Layer {
+    const char* name;
+    int64_t channels, out_channels, groups, size, kernel, stride;
+  };
+  constexpr Layer kLayers[] = {
+      {"7x7s2 3-64 @224", 3, 64, 1, 224, 7, 2},     {"3x3 64 @56", 64, 64, 1, 56, 3, 1},
+      {"3x3 128 @28", 128, 128, 1, 28, 3, 1},       {"3x3s2 128 @56", 128, 128, 1, 56, 3, 2},
+      {"3x3 256 @14", 256, 256, 1, 14, 3, 1},       {"3x3 512 @7", 512, 512, 1, 7, 3, 1},
+      {"1x1 64-256 @56", 64, 256, 1, 56, 1, 1},     {"1x1 1024-256 @14", 1024, 256, 1, 14, 1, 1},
+      {"1x1 2048-512 @7", 2048, 512, 1, 7, 1, 1},   {"dw3x3 144 @56", 144, 144, 144, 56, 3, 1},
+      {"dw3x3s2 144 @56", 144, 144, 144, 56, 3, 2}, {"dw5x5 672 @14", 672, 672, 672, 14, 5, 1},
+      {"dw3x3 960 @7", 960, 960, 960, 7, 3, 1}};
+  for (const Layer& l : kLayers) {
+    const std::string name = std::string("conv ") + l.name;
+    if (!wanted(o, name)) continue;
+    ConvShape s{1, l.channels, l.out_channels, l.groups};
+    for (int d = 1; d < 3; ++d) {
+      s.in[d] = l.size;
+      s.kernel[d] = l.kernel;
+      s.stride[d] = l.stride;
+      s.pad[d] = l.kernel / 2;
+      s.out[d] = (l.size + 2 * s.pad[d] - l.kernel) / l.stride + 1;
+    }
+    const int64_t pixels = s.out[1] * s.out[2], taps = l.channels / l.groups * l.kernel * l.kernel;
+    const Floats x = floats(l.channels * l.size * l.size), w = floats(l.out_channels * taps),
+                 y = floats(l.out_channels * pixels);
+    const Floats packed = floats(static_cast<int64_t>(conv_packed_bytes(s) / 4)), bias = floats(l.out_channels);
+    const Floats scratch = floats(static_cast<int64_t>(conv_scratch_bytes(s) / 4) * o.threads);
+    conv_pack(s, w.get(), packed.get(), 1);
+    const auto run = [&] {
+      conv_f32(target, o.threads, s, x.get(), packed.get(), bias.get(), GemmActivation::relu, y.get(), scratch.get());
+    };
+    const double amount = 2e-9 * static_cast<double>(l.out_channels * pixels * taps);
     report(o, target, name, measure(o.seconds, amount, run, [&] { return probe_flops(target, o.threads); }), "GF/s");
+  }
+}
+
+// Kernels bound by memory: bytes read and written per second beside the rate of reading as much. Single-threaded.
+void bench_streams(const Options& o, Target target) {
+  constexpr const char* kUnary[] = {"exp",       "log",  "tanh",       "sigmoid",  "erf", "relu",  "gelu_erf",
+                                    "gelu_tanh", "sqrt", "reciprocal", "neg",      "abs", "floor", "ceil",
+                                    "round",     "sin",  "cos",        "softplus", "sign"};
+  for (int64_t n : {int64_t{4096}, int64_t{1} << 24}) {
+    if (!o.streams) return;
+    const Floats x = floats(n, 4), y = floats(n), z = floats(n);
+    auto* half = reinterpret_cast<uint16_t*>(z.get());
+    const std::string size = n > 4096 ? " 64 MiB" : " 16 KiB";
+    // Small arrays are run many times per measurement.
+    const int64_t repeats = std::max<int64_t>(1, (1 << 18) / n);
+    const auto line = [&](const std::string& name, double bytes, FunctionRef<void()> kernel) {
+      if (!wanted(o, name + size)) return;
+      const auto run = [&] {
+        for (int64_t i = 0; i < repeats; ++i) kernel();
+      };
+      const double amount = 1e-9 * bytes * static_cast<double>(n * repeats);
+      report(o, target, name + size, measure(o.seconds, amount, run, [&] { return probe_read(x.get(), 4 * n); }),
+             "GB/s");
+    };
+    for (int op = 0; op < kUnaryCount; ++op)
+      line(kUnary[op], 8, [&] { unary_f32(target, static_cast<Unary>(op), x.get(), y.get(), n); });
+    line("add", 12, [&] { binary_f32(target, Binary::add, x.get(), 1, z.get(), 1, y.get(), n); });
+    line("f16_to_f32", 6, [&] { f16_to_f32(target, half, y.get(), n); });
+    line("f32_to_f16", 6, [&] { f32_to_f16(target, x.get(), half, n); });
+    line("softmax 512", 8, [&] { softmax_rows(target, 1, x.get(), y.get(), n / 512, 512); });
+    line("layer_norm 512", 8, [&] { layer_norm_rows(target, 1, x.get(), y.get(), n / 512, 512, {}); });
+    line("reduce_sum", 4, [&] { reduce_rows(target, 1, RowReduce::sum, x.get(), y.get(), 1, n); });
+    const int64_t dims[] = {64, n / 64};
+    const int perm[] = {1, 0};
+    line("transpose 64", 8, [&] { transpose(x.get(), y.get(), 4, dims, perm, 1); });
   }
 }
 
@@ -208,7 +295,7 @@ bool parse(int argc, char** argv, Options* o) {
     else if (flag == "--seconds")
       o->seconds = atof(value);
     else if (flag == "--filter")
-      o->filter = value;
+      o->filter = value, o->streams = !o->filter.starts_with("gemm") && !o->filter.starts_with("conv");
     else
       return false;
   }
@@ -228,5 +315,9 @@ int main(int argc, char** argv) {
     fputs(tessera::kHelp, stdout);
     return argc == 2 && !strcmp(argv[1], "--help") ? 0 : 2;
   }
-  for (tessera::Target target : options.targets) tessera::bench_gemm(options, target);
+  for (tessera::Target target : options.targets) {
+    tessera::bench_gemm(options, target);
+    tessera::bench_conv(options, target);
+    tessera::bench_streams(options, target);
+  }
 }

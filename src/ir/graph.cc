@@ -119,6 +119,12 @@ void GraphBuilder::describe(std::string_view name, std::string_view doc, std::st
   graph_->unknown_ = std::move(unknown);
 }
 
+void GraphBuilder::fix_initializers() {
+  std::erase_if(graph_->inputs_, [&](ValueId id) { return graph_->values_[id].source == Source::initializer; });
+  for (ValueInfo& v : graph_->values_)
+    if (v.source == Source::initializer) v.is_input = false;
+}
+
 Status GraphBuilder::bind_scopes(Graph& graph) { return bind(graph, {}); }
 
 // Makes the nearest enclosing definition of `name` visible in `graph`, one link per level. Depth is capped by the

@@ -171,6 +171,8 @@ class GraphBuilder {
   const std::shared_ptr<DimPool>& dims_ptr() const { return graph_->dims_; }
   size_t node_count() const { return graph_->nodes_.size(); }
 
+  // Before IR version 4 every initializer is listed among the inputs too, and is constant all the same.
+  void fix_initializers();
   // The graph. Names nobody defines stay Source::undefined until bind_scopes.
   std::shared_ptr<Graph> finish() { return std::move(graph_); }
   // Connects subgraphs to the values they capture, and refuses names that nobody defines, in `graph` and below.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/cpu.h"
+#include "kernels/conv.h"
 #include "kernels/convert.h"
 #include "kernels/gemm.h"
 #include "kernels/gemm_generic.h"
@@ -66,7 +67,7 @@ void fill_random(float* out, int64_t count, unsigned seed, float low = -1, float
 }
 
 bool same_bits(const float* a, const float* b, int64_t count) {
-  return std::memcmp(a, b, static_cast<size_t>(count) * sizeof(float)) == 0;
+  return count == 0 || std::memcmp(a, b, static_cast<size_t>(count) * sizeof(float)) == 0;
 }
 
 class OnTarget : public testing::TestWithParam<Target> {};
@@ -625,6 +626,145 @@ TEST(Transpose, RankOf64) {
 }
 
 TEST(Transpose, LongStrips) { check_transpose(4, {2500, 70}, {1, 0}), check_transpose(2, {2, 3, 3000}, {2, 0, 1}); }
+
+double conv_at(const ConvShape& s, Guarded<float>& x, Guarded<float>& w, int64_t n, int64_t m, const int64_t (&o)[3]) {
+  const int64_t group_in = s.channels / s.groups, first = m / (s.out_channels / s.groups) * group_in;
+  double sum = 0;
+  for (int64_t c = 0; c < group_in; ++c)
+    for (int64_t z = 0; z < s.kernel[0]; ++z)
+      for (int64_t y = 0; y < s.kernel[1]; ++y)
+        for (int64_t v = 0; v < s.kernel[2]; ++v) {
+          const int64_t k[3] = {z, y, v};
+          int64_t i[3];
+          bool in = true;
+          for (int d = 0; d < 3; ++d) {
+            i[d] = o[d] * s.stride[d] + k[d] * s.dilation[d] - s.pad[d];
+            in = in && i[d] >= 0 && i[d] < s.in[d];
+          }
+          if (!in) continue;
+          const int64_t from = (((n * s.channels + first + c) * s.in[0] + i[0]) * s.in[1] + i[1]) * s.in[2] + i[2];
+          const int64_t weight = (((m * group_in + c) * s.kernel[0] + z) * s.kernel[1] + y) * s.kernel[2] + v;
+          sum += static_cast<double>(x[from]) * w[weight];
+        }
+  return sum;
+}
+
+void check_conv(Target target, const ConvShape& s, bool with_bias, GemmActivation activation) {
+  const int64_t pixels_in = s.in[0] * s.in[1] * s.in[2], pixels = s.out[0] * s.out[1] * s.out[2];
+  Guarded<float> x(s.batch * s.channels * pixels_in), y(s.batch * s.out_channels * pixels), bias(s.out_channels);
+  Guarded<float> w(s.out_channels * (s.channels / s.groups) * s.kernel[0] * s.kernel[1] * s.kernel[2]);
+  Guarded<float> packed(static_cast<int64_t>(conv_packed_bytes(s)) / 4);
+  fill_random(x.data(), x.size(), 20);
+  fill_random(w.data(), w.size(), 21);
+  fill_random(bias.data(), bias.size(), 22);
+  conv_pack(s, w.data(), packed.data(), 2);
+  std::vector<float> before;
+  for (int threads : kThreadCounts) {
+    Guarded<float> scratch(static_cast<int64_t>(conv_scratch_bytes(s)) / 4 * threads);
+    for (int64_t i = 0; i < scratch.size(); ++i) scratch[i] = kNan;
+    for (int64_t i = 0; i < y.size(); ++i) y[i] = kNan;
+    conv_f32(target, threads, s, x.data(), packed.data(), with_bias ? bias.data() : nullptr, activation, y.data(),
+             scratch.data());
+    if (threads == 1) before.assign(y.data(), y.data() + y.size());
+    ASSERT_TRUE(same_bits(before.data(), y.data(), y.size())) << threads << " threads";
+  }
+  const double taps = static_cast<double>(s.channels / s.groups * s.kernel[0] * s.kernel[1] * s.kernel[2]);
+  int64_t at = 0;
+  for (int64_t n = 0; n < s.batch; ++n)
+    for (int64_t m = 0; m < s.out_channels; ++m)
+      for (int64_t p = 0; p < pixels; ++p, ++at) {
+        const int64_t o[3] = {p / (s.out[1] * s.out[2]), p / s.out[2] % s.out[1], p % s.out[2]};
+        double want = conv_at(s, x, w, n, m, o) + (with_bias ? bias[m] : 0);
+        if (activation == GemmActivation::relu) want = std::max(want, 0.0);
+        ASSERT_NEAR(y[at], want, 2e-6 * (1 + std::sqrt(taps))) << "image " << n << " channel " << m << " pixel " << p;
+      }
+}
+
+// {batch, channels, out_channels, groups}, then in, kernel, stride, dilation, pad before and after, per dimension.
+ConvShape conv_shape(std::vector<int64_t> head, std::vector<int64_t> in, std::vector<int64_t> kernel,
+                     std::vector<int64_t> stride = {}, std::vector<int64_t> dilation = {},
+                     std::vector<int64_t> pad = {}, std::vector<int64_t> pad_after = {}) {
+  ConvShape s{head[0], head[1], head[2], head[3]};
+  const size_t rank = in.size();
+  for (size_t i = 0; i < rank; ++i) {
+    const size_t d = 3 - rank + i;
+    s.in[d] = in[i];
+    s.kernel[d] = kernel[i];
+    if (!stride.empty()) s.stride[d] = stride[i];
+    if (!dilation.empty()) s.dilation[d] = dilation[i];
+    if (!pad.empty()) s.pad[d] = pad[i];
+    const int64_t after = pad_after.empty() ? s.pad[d] : pad_after[i];
+    const int64_t room = s.in[d] + s.pad[d] + after - (s.dilation[d] * (s.kernel[d] - 1) + 1);
+    s.out[d] = room < 0 ? 0 : room / s.stride[d] + 1;
+  }
+  return s;
+}
+
+std::vector<ConvShape> conv_shapes() {
+  return {
+      conv_shape({1, 3, 8, 1}, {9, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}),
+      conv_shape({2, 5, 17, 1}, {7, 7}, {1, 1}),
+      conv_shape({1, 4, 33, 1}, {8, 9}, {1, 1}, {2, 3}),
+      conv_shape({1, 3, 20, 1}, {23, 21}, {7, 7}, {2, 2}, {1, 1}, {3, 3}),
+      conv_shape({1, 4, 6, 2}, {10, 13}, {3, 2}, {2, 1}, {2, 3}, {1, 0}, {0, 2}),
+      conv_shape({1, 6, 12, 3}, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {5, 4}, {6, 7}),
+      conv_shape({1, 70, 140, 1}, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}),
+      conv_shape({1, 2, 3, 1}, {40, 40}, {3, 3}, {1, 1}, {1, 1}, {1, 1}),
+      conv_shape({2, 3, 5, 1}, {50}, {4}, {3}, {2}, {4}, {1}),
+      conv_shape({1, 2, 4, 1}, {5, 6, 7}, {3, 2, 3}, {1, 2, 1}, {1, 1, 2}, {1, 0, 2}),
+      conv_shape({1, 1, 1, 1}, {1, 1}, {1, 1}),
+      conv_shape({1, 2, 2, 1}, {2, 2}, {3, 3}),
+      conv_shape({0, 2, 2, 1}, {4, 4}, {3, 3}),
+      conv_shape({1, 2, 3, 1}, {1, 1}, {3, 3}, {1, 1}, {1, 1}, {9, 9}),
+      conv_shape({1, 8, 8, 8}, {14, 14}, {3, 3}, {1, 1}, {1, 1}, {1, 1}),
+      conv_shape({2, 5, 5, 5}, {15, 18}, {3, 3}, {2, 2}, {1, 1}, {1, 1}),
+      conv_shape({1, 3, 6, 3}, {20, 37}, {5, 5}, {2, 2}, {1, 1}, {2, 2}, {1, 3}),
+      conv_shape({1, 3, 3, 3}, {12, 70}, {3, 3}, {1, 1}, {2, 2}, {2, 2}),
+      conv_shape({1, 3, 3, 3}, {17, 33}, {3, 3}, {2, 2}, {3, 3}, {4, 4}),
+      conv_shape({1, 2, 2, 2}, {9, 30}, {2, 2}, {4, 5}),
+      conv_shape({1, 2, 2, 2}, {3000}, {9}, {1}, {1}, {4}),
+      conv_shape({1, 2, 2, 2}, {4000}, {3}, {1}, {300}, {300}),
+      conv_shape({1, 2, 4, 2}, {5, 6, 20}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}),
+      conv_shape({1, 2, 2, 2}, {6, 9, 9}, {2, 3, 3}, {2, 2, 2}, {2, 1, 1}, {1, 4, 4}),
+      conv_shape({1, 2, 2, 2}, {200, 100}, {3, 3}, {1, 1}, {1, 1}, {1, 1}),
+      conv_shape({1, 2, 2, 2}, {2, 2}, {5, 5}),
+  };
+}
+
+TEST_P(OnTarget, Conv) {
+  int number = 0;
+  for (const ConvShape& s : conv_shapes()) {
+    SCOPED_TRACE(testing::Message() << "shape " << number++);
+    check_conv(GetParam(), s, false, GemmActivation::none);
+    check_conv(GetParam(), s, true, GemmActivation::relu);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(OnTarget, ConvRandomShapes) {
+  std::mt19937 random(7);
+  const auto pick = [&](int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
+  };
+  for (int i = 0; i < 150; ++i) {
+    const size_t rank = static_cast<size_t>(pick(1, 3));
+    const int64_t groups = pick(1, 4), per_group = pick(0, 2) ? pick(1, 6) : 1, m = groups * pick(1, 20);
+    std::vector<int64_t> in, kernel, stride, dilation, pad, after;
+    for (size_t d = 0; d < rank; ++d) {
+      in.push_back(pick(1, rank == 1 ? 90 : rank == 2 ? 24 : 9));
+      kernel.push_back(pick(1, 4));
+      stride.push_back(pick(1, 3));
+      dilation.push_back(pick(1, 3));
+      pad.push_back(pick(0, 4));
+      after.push_back(pick(0, 4));
+    }
+    SCOPED_TRACE(testing::Message() << "shape " << i);
+    check_conv(GetParam(),
+               conv_shape({pick(1, 2), groups * per_group, m, groups}, in, kernel, stride, dilation, pad, after), i % 2,
+               i % 3 ? GemmActivation::none : GemmActivation::relu);
+    if (HasFatalFailure()) return;
+  }
+}
 
 }  // namespace
 }  // namespace tessera

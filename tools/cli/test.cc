@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "compare.h"
+#include "common/compare.h"
 #include "formats/onnx/reader.h"
 #include "session/session.h"
 

@@ -161,6 +161,7 @@ class ModelReader {
       builder.value_info(info.name, std::move(info.fact), std::move(info.unknown));
     }
     builder.describe(name, doc, std::move(unknown));
+    if (model_.ir_version < 4) builder.fix_initializers();
     return builder.finish();
   }
 

@@ -1,4 +1,4 @@
-#include "compare.h"
+#include "common/compare.h"
 
 #include <cmath>
 #include <complex>
