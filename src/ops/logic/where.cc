@@ -18,20 +18,23 @@ Status compute(Call& call) {
   return {};
 }
 
-struct Wide {
-  uint64_t bits[2];
+// A complex number is aligned as its parts are.
+template <class Part>
+struct Pair {
+  Part parts[2];
 };
 
 template <DType... D>
 constexpr TypeRule kTypes[] = {{in_arg(0), set_of(DType::boolean)}, {in_arg(1) | in_arg(2) | out_arg(0), set_of(D...)}};
 constexpr Kernel kKernels[] = {
     {kTypes<DType::f32, DType::i32, DType::u32>, compute_plain<compute<uint32_t>>},
-    {kTypes<DType::f64, DType::i64, DType::u64, DType::c64>, compute_plain<compute<uint64_t>>},
+    {kTypes<DType::f64, DType::i64, DType::u64>, compute_plain<compute<uint64_t>>},
+    {kTypes<DType::c64>, compute_plain<compute<Pair<uint32_t>>>},
     {kTypes<DType::f16, DType::bf16, DType::i16, DType::u16>, compute_plain<compute<uint16_t>>},
     {kTypes<DType::i8, DType::u8, DType::boolean, DType::f8e4m3fn, DType::f8e4m3fnuz, DType::f8e5m2, DType::f8e5m2fnuz,
             DType::f8e8m0>,
      compute_plain<compute<uint8_t>>},
-    {kTypes<DType::c128>, compute_plain<compute<Wide>>},
+    {kTypes<DType::c128>, compute_plain<compute<Pair<uint64_t>>>},
     {kTypes<DType::string>, compute_plain<compute<std::string>>}};
 constexpr int16_t kVersions[] = {9, 16};
 
