@@ -423,25 +423,30 @@ struct Description {
 // Results of a run, by name or in the order they were asked for.
 class Outputs {
  public:
-  // An Error if there is no output of that name.
-  Value& operator[](std::string_view name) {
-    for (auto& [n, value] : values_)
+  // An Error if there is no output of that name, or if index >= size().
+  const Value& operator[](std::string_view name) const {
+    for (const auto& [n, value] : values_)
       if (n == name) return value;
     std::string names;
     for (const auto& entry : values_) names += (names.empty() ? "" : ", ") + entry.first;
     detail::fail(ORT_INVALID_ARGUMENT, "no output '" + std::string(name) + "'; there are: " + names);
   }
-  Value& operator[](const char* name) { return (*this)[std::string_view(name)]; }
-  // An Error if index >= size().
-  Value& operator[](size_t index) {
+  const Value& operator[](const char* name) const { return (*this)[std::string_view(name)]; }
+  const Value& operator[](size_t index) const {
     if (index >= values_.size()) detail::fail(ORT_INVALID_ARGUMENT, "no output " + std::to_string(index));
     return values_[index].second;
   }
-  Value& operator[](int index) { return (*this)[static_cast<size_t>(index)]; }
+  const Value& operator[](int index) const { return (*this)[static_cast<size_t>(index)]; }
+  template <class Key>
+  Value& operator[](const Key& key) {
+    return const_cast<Value&>(std::as_const(*this)[key]);
+  }
   size_t size() const { return values_.size(); }
   // Pairs of name and Value.
   auto begin() { return values_.begin(); }
   auto end() { return values_.end(); }
+  auto begin() const { return values_.begin(); }
+  auto end() const { return values_.end(); }
 
  private:
   friend class Session;

@@ -189,7 +189,9 @@ TEST(CppApi, SessionsAndResultsMove) {
   tessera::Outputs y = sessions[0].run({{"x", Tensor({1, 3}, {1.f, 2.f, 3.f})}});
   sessions.clear();
   const tessera::Outputs moved = std::move(y);
-  EXPECT_EQ(moved.size(), 2u);
+  EXPECT_EQ(moved["sum"].as<float>()[0], 2);
+  EXPECT_EQ(moved[std::string("sum")].shape(), moved[0].shape());
+  for (const auto& [name, value] : moved) EXPECT_EQ(value.str(), "float[1,3]") << name;
 }
 
 }  // namespace
