@@ -194,14 +194,12 @@ TEST(CAbiSession, RefusesWhatIsNoModel) {
   refused(try_load(""), ORT_INVALID_ARGUMENT);
   refused(try_load("this is not a model"), ORT_INVALID_PROTOBUF);
   const std::string model = tiny::add_relu();
-  for (size_t size = 1; size < model.size(); ++size)
-    api().ReleaseStatus(api().CreateSessionFromArray(env(), model.data(), size, nullptr, &s));
-  for (size_t i = 0; i < model.size(); ++i) {
+  // Cut or damaged anywhere: a session or a status, whichever; never a crash.
+  for (size_t i = 1; i < model.size(); ++i) {
+    api().ReleaseStatus(try_load(model.substr(0, i)));
     std::string damaged = model;
     damaged[i] = static_cast<char>(damaged[i] ^ 0x55);
-    s = nullptr;
-    api().ReleaseStatus(api().CreateSessionFromArray(env(), damaged.data(), damaged.size(), nullptr, &s));
-    api().ReleaseSession(s);
+    api().ReleaseStatus(try_load(damaged));
   }
 }
 
