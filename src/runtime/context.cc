@@ -490,8 +490,8 @@ Status Context::execute(int segment, Profile* profile) {
   return {};
 }
 
-// A value that was not written in place. A body shares whatever outlives the run. Callers get tensors of their own: what
-// inputs, constants or other values also hold is copied.
+// A value that was not written in place. A body shares whatever outlives the run. Callers get tensors of their own:
+// what inputs, constants or other values also hold is copied.
 Result<Value> Context::output_of(uint32_t slot) {
   const Tensor* t = held_[slot].tensor();
   if (!t) return held_[slot];
