@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <random>
@@ -160,7 +161,7 @@ class CaseTest : public ::testing::Test {
         encode(part, t.mutable_data(), static_cast<int64_t>(i), 1, &v);
       } else {
         const double v = std::strtod(text.c_str(), nullptr);
-        encode(part, t.mutable_data(), static_cast<int64_t>(i), 1, &v);
+        encode(part, t.mutable_data(), static_cast<int64_t>(i), 1, &v, /*saturate=*/std::isfinite(v));
       }
     }
     return t;

@@ -78,7 +78,10 @@ std::vector<Value> inputs_for(const Session& s) {
       }
     auto t = Tensor::allocate(spec.fact.dtype == DType::undefined ? DType::f32 : spec.fact.dtype, Shape(dims));
     if (!t.ok() || t->count() > 1 << 20) return {};
-    if (t->dtype() != DType::string && t->bytes()) memset(t->mutable_data(), 1, static_cast<size_t>(t->bytes()));
+    if (t->dtype() != DType::string && !kComplex.has(t->dtype())) {
+      const std::vector<int64_t> ones(static_cast<size_t>(t->count()), 1);
+      encode(t->dtype(), t->mutable_data(), 0, t->count(), ones.data());
+    }
     out.push_back(*t);
   }
   return out;
