@@ -248,7 +248,9 @@ struct RunScope {
   int threads = 1;
   Target target = Target::scalar;
   const std::atomic<bool>* cancel = nullptr;
-  uint64_t seed = 0;  // of this run, for operators without a seed of their own
+  uint64_t seed = 0;                     // of this run, for operators without a seed of their own
+  int64_t max_tensor_bytes = INT64_MAX;  // larger values are refused before memory is asked for
+  int64_t max_run_bytes = INT64_MAX;     // likewise for all activations of a plan together
 };
 
 // Everything a kernel may touch during one call. Inputs have the types that the kernel asked for; indexes past the end
