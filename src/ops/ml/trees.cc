@@ -182,10 +182,10 @@ Result<std::shared_ptr<const Trees>> Trees::build(const TreeSource& source) {
 }
 
 int64_t Trees::piece() const {
-  // Enough steps to be worth handing to another thread, and few enough rows to stay in cache.
+  // A tree is read once per piece; few enough rows to stay in cache.
   int64_t steps = 1;
   for (const Tree& t : trees_) steps += t.depth + 1;
-  return std::clamp<int64_t>(round_up((int64_t{1} << 16) / steps, kSideBySide), kSideBySide, 512);
+  return std::clamp<int64_t>(round_up((int64_t{1} << 20) / steps, kSideBySide), 64, 512);
 }
 
 inline void Trees::add(uint32_t node, int64_t row, Aggregate aggregate, TreeScores& out) const {
@@ -233,6 +233,7 @@ void Trees::walk_compact(const X* rows, int64_t count, int64_t stride, Aggregate
       uint32_t moved = 0;
       for (int level = 0; level < 4; ++level) {
         moved = 0;
+#pragma GCC unroll 8
         for (int k = 0; k < kSideBySide; ++k) {
           const uint32_t s = step(nodes_of(k), p[k], row_of(k));
           p[k] += s;
