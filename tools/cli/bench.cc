@@ -1,5 +1,5 @@
 // tessera bench: how long a model takes to load and to run, and how much memory that needs.
-#include <sys/resource.h>
+#include <time.h>
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -28,10 +28,9 @@ struct Measured {
 };
 
 int64_t cpu_ns() {
-  rusage u{};
-  getrusage(RUSAGE_SELF, &u);
-  const auto ns = [](const timeval& t) { return int64_t{t.tv_sec} * 1000000000 + int64_t{t.tv_usec} * 1000; };
-  return ns(u.ru_utime) + ns(u.ru_stime);
+  timespec t{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
 }
 
 // Linux forgets the peak when asked to; elsewhere it stays that of the process.

@@ -122,9 +122,11 @@ class Gatherer {
 }  // namespace
 
 void InputOptions::add_to(CLI::App& command) {
-  command.add_option("--input", inputs, "name=FILE.npy, name=FILE.pb or name=random; 'random' alone: all that is left");
+  command.add_option("--input", inputs, "name=FILE.npy, name=FILE.pb or name=random; 'random' alone: all that is left")
+      ->allow_extra_args(false);
   command.add_option("--inputs", archive, "A .npz archive whose arrays have the names of inputs");
-  command.add_option("--dim", dims, "Size of a symbolic dimension of random inputs, as in batch=4 (default: 1)");
+  command.add_option("--dim", dims, "Size of a symbolic dimension of random inputs, as in batch=4 (default: 1)")
+      ->allow_extra_args(false);
   command.add_option("--seed", seed, "Seed of random inputs (default: 0)");
 }
 

@@ -187,7 +187,8 @@ void add_run(CLI::App& app, int& exit_code) {
       "  tessera run --show-image tests/models/demo/digits.onnx --input image=tests/models/demo/sample_3.npy\n");
   cmd->add_option("model", o->model, "A .onnx file, or a .onnxtxt file in ONNX's textual syntax")->required();
   o->inputs.add_to(*cmd);
-  cmd->add_option("--output", o->outputs, "A folder, a .npz file, name=FILE.npy or name=FILE.pb to write to");
+  cmd->add_option("--output", o->outputs, "A folder, a .npz file, name=FILE.npy or name=FILE.pb to write to")
+      ->allow_extra_args(false);
   o->machine.add_to(*cmd);
   cmd->add_option("--repeat", o->repeat, "Run this many times and measure (default: 1)")->check(CLI::Range(1, 1000000));
   cmd->add_flag("--profile", o->profile, "Show the time of each operator in the last run");

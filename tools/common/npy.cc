@@ -316,7 +316,9 @@ Result<std::string> write_npy(const Tensor& tensor) {
   for (const Name& n : kNames)
     if (n.dtype == dtype) descr = n.descr;
   if (descr.empty()) return not_implemented("{} cannot be written as .npy", name_of(dtype));
-  std::string out = header_of((descr.back() == '1' && descr.size() == 2 ? "|" : "<") + descr, tensor.shape());
+  // One byte has no order.
+  descr.insert(0, 1, descr == "u1" || descr == "i1" || descr == "b1" ? '|' : '<');
+  std::string out = header_of(descr, tensor.shape());
   if (named_in_numpy(dtype) || !is_sub_byte(dtype)) {
     out.append(static_cast<const char*>(tensor.data()), static_cast<size_t>(tensor.bytes()));
     return out;

@@ -61,7 +61,7 @@ std::string human_time(double nanoseconds) {
 
 std::string human_count(int64_t n) {
   std::string out = format("{}", n);
-  for (size_t at = out.size(); at > 3 + (n < 0 ? 1u : 0u);) out.insert(at -= 3, ",");
+  for (size_t at = out.size(); at > 3 + (n < 0 ? 1u : 0u);) out.insert(at -= 3, 1, ',');
   return out;
 }
 
