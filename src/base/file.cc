@@ -47,6 +47,20 @@ Result<std::shared_ptr<Bytes>> map_fd(int fd, std::string_view name, bool strict
       nullptr, std::string(name));
 }
 
+// True if the name leads out of its folder whatever exists there: absolute, or more ".." than folders before them.
+bool leaves_by_name(std::string_view name) {
+  if (name[0] == '/') return true;
+  int depth = 0;
+  for (size_t begin = 0; begin <= name.size();) {
+    const size_t end = std::min(name.find('/', begin), name.size());
+    const std::string_view part = name.substr(begin, end - begin);
+    if (part == ".." && --depth < 0) return true;
+    if (!part.empty() && part != "." && part != "..") ++depth;
+    begin = end + 1;
+  }
+  return false;
+}
+
 // Without openat2 (old kernels, strict sandboxes): walk the components, following no link.
 int open_by_walking(int folder, const std::string& name) {
   int at = dup(folder);
@@ -89,19 +103,15 @@ Result<std::shared_ptr<Bytes>> Folder::map(std::string_view name, bool strict) c
   if (name.empty()) return error(Code::fail, "an empty file name was given");
   if (name.find('\0') != name.npos || name.find('\\') != name.npos || name.size() > PATH_MAX)
     return error(Code::fail, "file name {} is not a plain relative path", quote(name));
+  const auto leaves = [&] { return error(Code::fail, "file {} leaves the model's folder {}", quote(name), quote(path_)); };
+  if (leaves_by_name(name)) return leaves();
   const std::string path(name);
   open_how how{};
   how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (strict ? RESOLVE_NO_SYMLINKS : 0);
   int fd = static_cast<int>(syscall(SYS_openat2, fd_, path.c_str(), &how, sizeof how));
-  if (fd < 0 && (errno == ENOSYS || errno == EPERM)) {
-    if (path[0] == '/')
-      errno = EXDEV;
-    else
-      fd = open_by_walking(fd_, path);
-  }
-  if (fd < 0 && (errno == EXDEV || errno == ELOOP))
-    return error(Code::fail, "file {} leaves the model's folder {}", quote(name), quote(path_));
+  if (fd < 0 && (errno == ENOSYS || errno == EPERM)) fd = open_by_walking(fd_, path);
+  if (fd < 0 && (errno == EXDEV || errno == ELOOP)) return leaves();
   if (fd < 0) return errno_error("cannot open", name);
   return map_fd(fd, name, strict);
 }

@@ -1,5 +1,6 @@
 #include "core/convert.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -36,6 +37,23 @@ uint16_t float_to_bf16(float v) {
   const uint32_t bits = std::bit_cast<uint32_t>(v);
   if (std::isnan(v)) return uint16_t(bits >> 16 | 0x40);
   return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+float float_to_odd(double v) {
+  const float f = static_cast<float>(v);
+  if (static_cast<double>(f) == v || std::isnan(v)) return f;
+  const uint32_t bits = std::bit_cast<uint32_t>(f);
+  const bool beyond = std::fabs(static_cast<double>(f)) > std::fabs(v);
+  return std::bit_cast<float>((beyond ? bits - 1 : bits) | 1);
+}
+float float_to_odd(uint64_t v) {
+  const int cut = std::max(0, static_cast<int>(std::bit_width(v)) - 24);
+  const uint64_t lost = v & ((uint64_t{1} << cut) - 1);
+  return std::ldexp(static_cast<float>(v >> cut | (lost ? 1 : 0)), cut);
+}
+float float_to_odd(int64_t v) {
+  const auto bits = static_cast<uint64_t>(v);
+  return v < 0 ? -float_to_odd(0 - bits) : float_to_odd(bits);
 }
 
 namespace {
@@ -87,8 +105,8 @@ uint8_t small_float_encode(DType type, float v, bool saturate) {
   const int width = f.exponent_bits + f.mantissa_bits;
   const auto sign = uint8_t(std::signbit(v) << width);
   const uint8_t nan = f.unsigned_zero ? uint8_t(1 << width) : uint8_t(sign | f.nan);
-  // Types without NaN: the largest value of that sign, as their reference conversion gives.
-  if (std::isnan(v)) return f.nan || f.unsigned_zero ? nan : uint8_t(sign | f.largest);
+  // Types without NaN: zero with the other sign, as the reference conversion gives.
+  if (std::isnan(v)) return f.nan || f.unsigned_zero ? nan : uint8_t(sign ^ 1 << width);
   const float a = std::fabs(v);
   int magnitude = f.largest + 1;
   if (std::isfinite(a)) {
@@ -107,7 +125,7 @@ uint8_t float_to_e8m0(float v, bool saturate, E8M0Rounding rounding) {
   if (std::isnan(v)) return 255;
   const float a = std::fabs(v);
   if (std::isinf(a)) return saturate ? 254 : 255;
-  if (a < 0x1p-127f) return 0;
+  if (a < 0x1p-127f) return saturate ? 0 : 255;
   int e = std::ilogb(a);
   const float fraction = std::ldexp(a, -e);  // in [1, 2)
   const bool up =
@@ -209,6 +227,10 @@ void encode_native(void* data, int64_t to, int64_t n, const In* in) {
   }
 }
 
+inline float to_narrow(float v) { return v; }
+inline float to_narrow(double v) { return float_to_odd(v); }
+inline float to_narrow(int64_t v) { return float_to_odd(v); }
+
 template <class In>
 void encode_any(DType type, void* data, int64_t to, int64_t n, const In* in, bool saturate) {
   auto* p8 = static_cast<uint8_t*>(data);
@@ -228,10 +250,10 @@ void encode_any(DType type, void* data, int64_t to, int64_t n, const In* in, boo
       for (int64_t i = 0; i < n; ++i) p8[to + i] = in[i] != In{0};
       return;
     case DType::f16:
-      for (int64_t i = 0; i < n; ++i) p16[to + i] = float_to_f16(static_cast<float>(in[i]));
+      for (int64_t i = 0; i < n; ++i) p16[to + i] = float_to_f16(to_narrow(in[i]));
       return;
     case DType::bf16:
-      for (int64_t i = 0; i < n; ++i) p16[to + i] = float_to_bf16(static_cast<float>(in[i]));
+      for (int64_t i = 0; i < n; ++i) p16[to + i] = float_to_bf16(to_narrow(in[i]));
       return;
     case DType::u4:
     case DType::i4:
@@ -250,10 +272,10 @@ void encode_any(DType type, void* data, int64_t to, int64_t n, const In* in, boo
     case DType::f6e2m3:
     case DType::f6e3m2:
       for (int64_t i = 0; i < n; ++i)
-        sub_byte_set(type, data, to + i, small_float_encode(type, static_cast<float>(in[i]), saturate));
+        sub_byte_set(type, data, to + i, small_float_encode(type, to_narrow(in[i]), saturate));
       return;
     default:
-      for (int64_t i = 0; i < n; ++i) p8[to + i] = small_float_encode(type, static_cast<float>(in[i]), saturate);
+      for (int64_t i = 0; i < n; ++i) p8[to + i] = small_float_encode(type, to_narrow(in[i]), saturate);
   }
 }
 

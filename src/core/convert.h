@@ -11,8 +11,15 @@ uint16_t float_to_f16(float v);
 float bf16_to_float(uint16_t bits);
 uint16_t float_to_bf16(float v);
 
+// A float beside v, such that rounding it to a type of at most 22 significant bits gives what rounding v itself would:
+// v cut towards zero, with the last bit set if anything was cut off.
+float float_to_odd(double v);
+float float_to_odd(int64_t v);
+float float_to_odd(uint64_t v);
+
 // A float type of at most 8 bits, described by its fields. Decoding and encoding are table-free and exact.
-// `saturate`: out of range gives the largest finite value (else inf or NaN, as the type can hold).
+// `saturate`: out of range gives the largest finite value (else inf or NaN, as the type can hold); for f8e8m0, which
+// has no zero, also the smallest value for what lies below it.
 float small_float_decode(DType type, uint8_t bits);
 uint8_t small_float_encode(DType type, float v, bool saturate);
 enum class E8M0Rounding : uint8_t { up, down, nearest };

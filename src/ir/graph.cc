@@ -29,6 +29,12 @@ ValueId Graph::find(std::string_view value_name) const {
   return it == by_name_.end() ? kNone : it->second;
 }
 
+std::string Graph::unused_name(std::string_view hint) {
+  std::string name(hint);
+  while (find(name) != kNone) name = format("{}_{}", hint, next_number_++);
+  return name;
+}
+
 const std::vector<NodeId>& Graph::readers(ValueId id) const {
   if (readers_.size() != values_.size()) {
     readers_.assign(values_.size(), {});
@@ -188,18 +194,19 @@ Status cycle_error(const Graph& graph, const std::vector<uint32_t>& waiting) {
     });
     at = next;
   }
+  // Forwards, from the node listed first.
+  std::vector<NodeId> cycle(path.rbegin(), path.rend() - seen[at]);
+  std::rotate(cycle.begin(), std::min_element(cycle.begin(), cycle.end()), cycle.end());
+  const auto name = [&](NodeId id) { return quote(graph.node(id).name.empty() ? graph.node(id).op_type : graph.node(id).name); };
   std::string text;
-  for (size_t i = path.size(); i-- > seen[at];) {
-    const Node& n = graph.node(path[i]);
-    text += (n.name.empty() ? quote(n.op_type) : quote(n.name)) + " -> ";
+  for (const NodeId id : cycle) {
+    text += name(id) + " -> ";
     if (text.size() > 600) {
       text += "... -> ";
       break;
     }
   }
-  const Node& first = graph.node(path.back());
-  return invalid_graph("the graph has a cycle: {}{}", text,
-                       first.name.empty() ? quote(first.op_type) : quote(first.name));
+  return invalid_graph("the graph has a cycle: {}{}", text, name(cycle[0]));
 }
 
 // Calls f(producer) for every node whose output `node` reads, itself or through a subgraph.

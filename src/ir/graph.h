@@ -138,7 +138,11 @@ class Graph {
   friend class Patch;
   friend class Annotator;
 
+  // The hint itself if it is free, else the hint with a number.
+  std::string unused_name(std::string_view hint);
+
   std::string name_, doc_, unknown_;
+  uint64_t next_number_ = 0;
   std::vector<Node> nodes_;
   std::vector<ValueInfo> values_;
   std::vector<Weight> weights_;

@@ -139,8 +139,17 @@ void collect_calls(const Graph& graph, const Table& table, std::vector<const Fun
   }
 }
 
-// Depth-first over the call graph with an explicit stack; a grey function met again is a cycle.
-Status refuse_recursion(const Model& model, const Table& table) {
+int64_t count_nodes(const Graph& graph) {
+  auto n = static_cast<int64_t>(graph.nodes().size());
+  for (const Node& node : graph.nodes())
+    for_each_subgraph(node, [&](const std::string&, const std::shared_ptr<Graph>& sub) { n += count_nodes(*sub); });
+  return n;
+}
+
+// Depth-first over the call graph with an explicit stack; a grey function met again is a cycle. `unfolded` gets the number
+// of nodes each function stands for, at most kEndless.
+constexpr int64_t kEndless = int64_t{1} << 40;
+Status refuse_recursion(const Model& model, const Table& table, std::map<const Function*, int64_t>& unfolded) {
   enum class Colour : uint8_t { white, grey, black };
   std::map<const Function*, Colour> colour;
   struct Frame {
@@ -161,6 +170,9 @@ Status refuse_recursion(const Model& model, const Table& table) {
       Frame& top = stack.back();
       if (top.next == top.calls.size()) {
         colour[top.function] = Colour::black;
+        int64_t size = count_nodes(*top.function->body);
+        for (const Function* callee : top.calls) size = std::min(kEndless, size + unfolded[callee]);
+        unfolded[top.function] = size;
         stack.pop_back();
         continue;
       }
@@ -172,32 +184,22 @@ Status refuse_recursion(const Model& model, const Table& table) {
   return {};
 }
 
-Status inline_graph(Graph& graph, const Table& table, int64_t& budget) {
+Status inline_graph(Graph& graph, const Table& table) {
   for (NodeId i = 0; i < graph.nodes().size(); ++i) {  // grows while calls unfold
     if (graph.node(i).dead) continue;
     const Node& n = graph.node(i);
     const auto it = table.find({n.domain, n.op_type, n.overload});
     if (it != table.end()) {
-      budget -= static_cast<int64_t>(it->second->body->nodes().size());
-      if (budget < 0)
-        return invalid_graph("{}: unfolding the model's functions gives more nodes than allowed", n.title());
       TRY(inline_call(graph, i, *it->second));
       continue;
     }
     Status status;
     for_each_subgraph(n, [&](const std::string&, const std::shared_ptr<Graph>& sub) {
-      if (status.ok()) status = inline_graph(*sub, table, budget);
+      if (status.ok()) status = inline_graph(*sub, table);
     });
     if (!status.ok()) return status;
   }
   return {};
-}
-
-int64_t count_nodes(const Graph& graph) {
-  auto n = static_cast<int64_t>(graph.nodes().size());
-  for (const Node& node : graph.nodes())
-    for_each_subgraph(node, [&](const std::string&, const std::shared_ptr<Graph>& sub) { n += count_nodes(*sub); });
-  return n;
 }
 
 }  // namespace
@@ -211,9 +213,15 @@ Status inline_functions(Model& model) {
       return invalid_graph("function {} is defined twice", quote(f.name));
     nodes += count_nodes(*f.body);
   }
-  TRY(refuse_recursion(model, table));
-  int64_t budget = std::max<int64_t>(1'000'000, 64 * nodes);
-  return inline_graph(*model.graph, table, budget);
+  std::map<const Function*, int64_t> unfolded;
+  TRY(refuse_recursion(model, table, unfolded));
+  std::vector<const Function*> calls;
+  collect_calls(*model.graph, table, calls);
+  int64_t total = 0;
+  for (const Function* f : calls) total = std::min(kEndless, total + unfolded[f]);
+  const int64_t most = std::max<int64_t>(1'000'000, 64 * nodes);
+  if (total > most) return invalid_graph("unfolding the model's functions gives more nodes than allowed ({})", most);
+  return inline_graph(*model.graph, table);
 }
 
 }  // namespace tessera::ir

@@ -3,16 +3,6 @@
 #include <algorithm>
 
 namespace tessera::ir {
-namespace {
-
-std::string unused_name(const Graph& graph, std::string_view hint) {
-  std::string name(hint);
-  for (int i = 0; graph.find(name) != kNone; ++i) name = format("{}_{}", hint, i);
-  return name;
-}
-
-}  // namespace
-
 ValueId Patch::node(Node prototype, std::vector<ValueId> inputs, size_t outputs, std::string_view hint) {
   const auto first = static_cast<ValueId>(next_value_ + new_values_.size());
   const auto id = static_cast<NodeId>(graph_.nodes().size() + new_nodes_.size());
@@ -129,7 +119,7 @@ Status Patch::apply() {
       annotator.add_constant(std::move(v.constant), v.hint);
     } else {
       ValueInfo info;
-      info.name = unused_name(graph_, v.hint);
+      info.name = graph_.unused_name(v.hint);
       info.source = Source::node;
       info.producer = v.producer;
       graph_.by_name_.emplace(info.name, static_cast<ValueId>(graph_.values_.size()));
@@ -159,7 +149,7 @@ Status Patch::apply() {
 
 ValueId Annotator::add_constant(Tensor tensor, std::string_view hint) {
   ValueInfo info;
-  info.name = unused_name(graph_, hint);
+  info.name = graph_.unused_name(hint);
   info.source = Source::initializer;
   info.weight = static_cast<uint32_t>(graph_.weights_.size());
   info.fact =

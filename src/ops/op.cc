@@ -200,6 +200,8 @@ void* Call::out(int o) {
 Status Call::allocate(int o, DType dtype, Shape shape) {
   if (!wants(o)) return {};
   Slot& s = out_slot(o);
+  if (bytes_for(dtype, shape.count()).value_or(INT64_MAX) > f_.scope->max_tensor_bytes)
+    return error(Code::fail, "output {} would be {}{}, more than {} bytes", o, name_of(dtype), shape.dims(), f_.scope->max_tensor_bytes);
   TRY_ASSIGN(t, Tensor::allocate(dtype, shape));
   s.changed = s.changed || !(s.shape == shape) || s.dtype != dtype;
   s.shape = std::move(shape);
@@ -212,7 +214,9 @@ Status Call::allocate(int o, DType dtype, Shape shape) {
 
 Result<Value> Call::value(int i) const {
   const Value& held = f_.held[f_.in[i]];
-  if (!held.empty()) return held;
+  const Tensor* tensor = held.tensor();
+  const bool borrowed = tensor && tensor->storage() && tensor->storage()->origin() == Bytes::Origin::borrowed;
+  if (!held.empty() && !borrowed) return held;
   const Slot& s = slot(i);
   if (!s.present) return Value(None{});
   TRY_ASSIGN(copy, Tensor::allocate(s.dtype, s.shape));
@@ -226,9 +230,9 @@ Result<Value> Call::value(int i) const {
 }
 
 Result<Value> Call::take(int i) {
-  Value& held = f_.held[f_.in[i]];
-  if (f_.last_use && f_.last_use[i] && !held.empty()) return std::move(held);
-  return value(i);
+  TRY_ASSIGN(shared, value(i));
+  if (f_.last_use && f_.last_use[i]) f_.held[f_.in[i]] = Value();
+  return std::move(shared);
 }
 
 void Call::set(int o, Value value) {
@@ -291,6 +295,7 @@ bool rule_accepts(const TypeRule& rule, int first_bit, uint32_t rest_bit, std::s
     rest = rest || (named && (rule.args & rest_bit));
     if (!named && !(rest && (i >= 15 || !(rule.args >> (first_bit + static_cast<int>(i)) & 1)))) continue;
     if (args[i].kind == Kind::unknown) continue;
+    if (args[i].kind != Kind::tensor) return false;
     const DType t = args[i].dtype;
     if (*shared == DType::undefined) *shared = t;
     if (t != *shared) return false;

@@ -238,7 +238,9 @@ class Body {
   virtual ~Body() = default;
   virtual int inputs() const = 0;
   virtual int outputs() const = 0;
-  virtual Status run(std::span<const Value> inputs, std::span<Value> outputs) = 0;
+  // Takes the inputs: what nobody else holds may be changed in place. Tensors of the right type and shape given as
+  // outputs are written in place, anything else there is replaced.
+  virtual Status run(std::span<Value> inputs, std::span<Value> outputs) = 0;
 };
 
 // What the runtime lends to a kernel for the length of one run.
@@ -246,7 +248,9 @@ struct RunScope {
   int threads = 1;
   Target target = Target::scalar;
   const std::atomic<bool>* cancel = nullptr;
-  uint64_t seed = 0;  // of this run, for operators without a seed of their own
+  uint64_t seed = 0;                     // of this run, for operators without a seed of their own
+  int64_t max_tensor_bytes = INT64_MAX;  // larger values are refused before memory is asked for
+  int64_t max_run_bytes = INT64_MAX;     // likewise for all activations of a plan together
 };
 
 // Everything a kernel may touch during one call. Inputs have the types that the kernel asked for; indexes past the end
@@ -271,6 +275,8 @@ class Call {
   int inputs() const { return static_cast<int>(f_.in.size()); }
   int outputs() const { return static_cast<int>(f_.out.size()); }
   bool has(int i) const { return i < inputs() && (slot(i).present || !f_.held[f_.in[i]].empty()); }
+  // Present and a tensor: the only inputs that have a dtype, a shape and memory.
+  bool is_tensor(int i) const { return i < inputs() && slot(i).present; }
   DType dtype(int i) const { return slot(i).dtype; }
   const Shape& shape(int i) const { return slot(i).shape; }
   int64_t count(int i) const { return slot(i).shape.count(); }
@@ -305,8 +311,8 @@ class Call {
     return static_cast<T*>(out_slot(o).data);
   }
 
-  // Whole values. value() shares or, for planned tensors, copies; take() gives up the input's own reference at its last
-  // use.
+  // Whole values. value() shares what it may keep and copies planned tensors and borrowed memory; take() gives up the
+  // input's own reference at its last use.
   Result<Value> value(int i) const;
   Result<Value> take(int i);
   void set(int o, Value value);
@@ -346,7 +352,7 @@ class Call {
 using ComputeFn = Status(const void* params, Call&);
 
 // One type variable of a kernel: the arguments that share a type, the types the code is written for, and those that the
-// runtime may convert to the (single) native type and back, rounding once.
+// runtime may convert to the (single) native type and back, rounding once. Arguments named by a rule are tensors.
 struct TypeRule {
   uint32_t args;
   TypeSet native;
@@ -384,6 +390,7 @@ struct Op {
   int view = -1;              // output 0 is input `view` under another shape
   uint32_t inplace = 0;       // inputs whose memory output 0 may take over when sizes agree
   bool random = false;        // two calls may differ: never folded, never run early
+  bool maps_elements = false;  // its body sees the elements of sequences, not the sequences
   int64_t (*scratch)(const void* params, std::span<const Shape* const> in) = nullptr;  // bytes per lane
   std::span<const Packing> packs = {};
   // Tables made once per session from the parameters (trees, twiddles).

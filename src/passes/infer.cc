@@ -106,8 +106,10 @@ class Inference {
       if (!status.ok()) return;
       // Types flow in by position; shapes may change from one iteration to the next, so they do not.
       std::vector<Fact> inputs;
-      for (const Fact* f : in)
+      for (const Fact* f : in) {
+        if (f && n.op->maps_elements && f->kind == Kind::sequence) f = f->element.get();
         inputs.push_back(f && f->kind == Kind::tensor ? Fact::tensor(f->dtype) : f ? *f : Fact{});
+      }
       status = Inference(*sub).run(sub->inputs().empty() ? std::span<const Fact>{} : inputs, &graph_);
       if (!status.ok()) status = std::move(status).in(name);
       bodies.emplace_back();

@@ -22,11 +22,10 @@ class Context::BodyRunner : public Body {
 
   int inputs() const override { return static_cast<int>(plan_->inputs().size()); }
   int outputs() const override { return static_cast<int>(plan_->outputs().size()); }
-  Status run(std::span<const Value> inputs, std::span<Value> outputs) override {
-    context_.set_outer(parent_.slots_.data(), parent_.held_.data());
+  Status run(std::span<Value> inputs, std::span<Value> outputs) override {
     RunScope scope = parent_.scope_;
     scope.seed += ++runs_;
-    return context_.run(inputs, outputs, scope);
+    return context_.run_body(parent_, inputs, outputs, scope);
   }
 
  private:
@@ -106,10 +105,31 @@ int64_t Context::bytes_of(uint32_t slot) const {
   return bytes_for(slots_[slot].dtype, slots_[slot].shape.count()).value_or(INT64_MAX / 4);
 }
 
-Status Context::set_input_slot(uint32_t slot, const Value& value) {
-  Slot& s = slots_[slot];
-  held_[slot] = value;
+// What a slot was planned for must be what it holds: kernels were chosen for it.
+Status Context::check_type(uint32_t slot, const Value& value) const {
+  const TypeDesc& want = plan_->slots()[slot].type;
   const Tensor* t = value.tensor();
+  bool fits = true;
+  switch (want.kind) {
+    case Kind::tensor: fits = t && (t->dtype() == want.dtype || want.dtype == DType::undefined); break;
+    case Kind::sequence: fits = value.sequence(); break;
+    case Kind::map: fits = value.map(); break;
+    default: break;
+  }
+  if (fits) return {};
+  const auto& values = plan_->graph().values();
+  return invalid("{} is {}, wanted {}", slot <= values.size() ? quote(values[slot - 1].name) : "a value",
+                 value.describe(),
+                 want.kind == Kind::tensor     ? format("tensor({})", name_of(want.dtype))
+                 : want.kind == Kind::sequence ? "a sequence"
+                                               : "a map");
+}
+
+Status Context::set_input_slot(uint32_t slot, Value value) {
+  if (!value.empty()) TRY(check_type(slot, value));
+  Slot& s = slots_[slot];
+  held_[slot] = std::move(value);
+  const Tensor* t = held_[slot].tensor();
   if (!t) {
     s.changed = s.present;
     s.present = false;
@@ -133,24 +153,27 @@ Status Context::set_input_slot(uint32_t slot, const Value& value) {
   return {};
 }
 
-Status Context::set_inputs(std::span<const Value> inputs) {
+Status Context::set_inputs(std::span<const Value> inputs, std::span<Value> taken) {
   for (size_t i = 0; i < plan_->inputs().size(); ++i) {
     const uint32_t slot = plan_->inputs()[i];
-    if (i < inputs.size() && !inputs[i].empty()) {
-      TRY(set_input_slot(slot, inputs[i]));
-      continue;
-    }
-    for (const auto& [constant, tensor] : plan_->constants())
-      if (constant == slot) TRY(set_input_slot(slot, Value(tensor)));
+    Value v;
+    if (i < taken.size())
+      v = std::move(taken[i]);
+    else if (i < inputs.size())
+      v = inputs[i];
+    if (v.empty())
+      for (const auto& [constant, tensor] : plan_->constants())
+        if (constant == slot) v = tensor;
+    TRY(set_input_slot(slot, std::move(v)));
   }
   return {};
 }
 
 Status Context::set_captures() {
   for (const auto& [own, outer] : plan_->captures()) {
-    const Slot& from = outer_slots_[outer];
-    if (!from.present || !outer_held_[outer].empty()) {
-      TRY(set_input_slot(own, outer_held_[outer]));
+    const Slot& from = outer_->slots_[outer];
+    if (!from.present || !outer_->held_[outer].empty()) {
+      TRY(set_input_slot(own, outer_->held_[outer]));
       continue;
     }
     // A planned tensor of the enclosing run: read in place.
@@ -232,6 +255,10 @@ Status Context::bind_step(const Step& step) {
   if (stale) {
     ShapeCall<int64_t> call(slots_.data(), in, out);
     TRY(step.op->shape(step.node->params.get(), call));
+    for (const uint32_t o : out)
+      if (o && bytes_of(o) > scope_.max_tensor_bytes)
+        return error(Code::fail, "an output would be {}{}, more than {} bytes", name_of(slots_[o].dtype), slots_[o].shape.dims(),
+                     scope_.max_tensor_bytes);
     if (step.at_bind) TRY(run_at_bind(step));
   }
   for (const Conversion& c : step.narrow) {
@@ -304,6 +331,8 @@ Status Context::assign_memory(int segment) {
     }
   }
   const Offsets offsets = assign_offsets(lives);
+  if (offsets.slab_bytes > scope_.max_run_bytes)
+    return error(Code::fail, "the run wants {} bytes for activations, more than {}", offsets.slab_bytes, scope_.max_run_bytes);
   for (size_t i = 0; i < s.owners.size(); ++i) s.offset[i] = offsets.offset[static_cast<size_t>(joined[i])];
   for (size_t i = 0; i < s.owners.size(); ++i)
     s.reserved[i] = std::max(s.reserved[i], lives[static_cast<size_t>(joined[i])].bytes);
@@ -428,6 +457,9 @@ Status Context::run_step(const Step& step, const std::byte* scratch_base, int64_
   }
   Call call(frame);
   TRY(step.compute(step.node->params.get(), call));
+  if (!step.planned)
+    for (const uint32_t o : frame.out)
+      if (o) TRY(check_type(o, held_[o]));
   for (const Conversion& c : step.narrow) {
     Slot &from = slots_[c.from], &to = slots_[c.to];
     if (from.dtype == DType::f32)
@@ -458,80 +490,103 @@ Status Context::execute(int segment, Profile* profile) {
   return {};
 }
 
-// Outputs that were not written in place: held values are shared, inputs and constants copied.
+// A value that was not written in place. A body shares whatever outlives the run. Callers get tensors of their own: what
+// inputs, constants or other values also hold is copied.
+Result<Value> Context::output_of(uint32_t slot) {
+  const Tensor* t = held_[slot].tensor();
+  if (!t) return held_[slot];
+  const bool owned = t->storage() && t->storage()->origin() == Bytes::Origin::owned;
+  const bool lent = !t->storage() || t->storage()->origin() == Bytes::Origin::borrowed;
+  if (outer_ ? !lent : (owned && t->unique() && plan_->slots()[slot].place == Place::held)) return held_[slot];
+  const uint32_t in[] = {slot};
+  Value shared = std::move(held_[slot]);
+  held_[slot] = Value();
+  Call::Frame f{};
+  f.slots = slots_.data();
+  f.held = held_.data();
+  f.in = in;
+  Result<Value> copy = Call(f).value(0);
+  held_[slot] = std::move(shared);
+  return copy;
+}
+
 Status Context::collect_outputs(std::span<Value> outputs) {
   for (size_t i = 0; i < plan_->outputs().size(); ++i) {
     const uint32_t slot = plan_->outputs()[i];
-    const Place place = plan_->slots()[slot].place;
-    if (place == Place::output) {
+    if (plan_->slots()[slot].place == Place::output) {
       // The same value named twice among the outputs.
       for (size_t j = 0; j < i; ++j)
         if (plan_->outputs()[j] == slot) outputs[i] = outputs[j];
       continue;
     }
-    if (place == Place::held) {
-      outputs[i] = held_[slot];
-      continue;
-    }
-    if (!held_[slot].tensor()) {
-      outputs[i] = held_[slot];
-      continue;
-    }
-    const uint32_t in[] = {slot};
-    Value shared = std::move(held_[slot]);
-    held_[slot] = Value();
-    Call::Frame f{};
-    f.slots = slots_.data();
-    f.held = held_.data();
-    f.in = in;
-    Result<Value> copy = Call(f).value(0);
-    held_[slot] = std::move(shared);
-    if (!copy.ok()) return copy.take_status();
-    outputs[i] = std::move(*copy);
+    TRY_ASSIGN(v, output_of(slot));
+    outputs[i] = std::move(v);
   }
   return {};
 }
 
-Status Context::run(std::span<const Value> inputs, std::span<Value> outputs, const RunScope& scope, Profile* profile) {
-  const int64_t start = profile ? now_ns() : 0;
-  if (scope.threads != scope_.threads)
-    for (Segment& s : segments_) s.bound = false;
-  scope_ = scope;
-  const auto body = [&]() -> Status {
-    TRY(set_inputs(inputs));
-    if (outer_slots_) TRY(set_captures());
-    if (!packs_ready_) {
-      for (size_t k = 0; k < plan_->steps().size(); ++k)
-        for (size_t i = 0; i < plan_->steps()[k].packed.size(); ++i)
-          if (const uint32_t index = plan_->steps()[k].packed[i]) {
-            TRY_ASSIGN(data, plan_->packed(index - 1, scope.threads));
-            packed_[packed_begin_[k] + i] = data;
-          }
-      packs_ready_ = true;
-    }
-    for (int segment = 0; segment < plan_->segments(); ++segment) {
-      const int64_t before = profile ? now_ns() : 0;
-      TRY(bind(segment, outputs));
-      if (profile) profile->bind_ns += now_ns() - before;
-      TRY(execute(segment, profile));
-    }
-    return collect_outputs(outputs);
-  };
-  Status status = body();
+Status Context::ready_packs() {
+  for (size_t k = 0; k < plan_->steps().size() && !packs_ready_; ++k)
+    for (size_t i = 0; i < plan_->steps()[k].packed.size(); ++i)
+      if (const uint32_t index = plan_->steps()[k].packed[i]) {
+        TRY_ASSIGN(data, plan_->packed(index - 1, scope_.threads));
+        packed_[packed_begin_[k] + i] = data;
+      }
+  packs_ready_ = true;
+  return {};
+}
+
+Status Context::run_segments(std::span<Value> outputs, Profile* profile) {
+  TRY(ready_packs());
+  for (int segment = 0; segment < plan_->segments(); ++segment) {
+    const int64_t before = profile ? now_ns() : 0;
+    TRY(bind(segment, outputs));
+    if (profile) profile->bind_ns += now_ns() - before;
+    TRY(execute(segment, profile));
+  }
+  return collect_outputs(outputs);
+}
+
+// Values of this run are let go; constants and what binding computed stay.
+void Context::finish_run(bool ok) {
   stats_.slab_bytes = 0;
   for (Segment& s : segments_) {
     stats_.slab_bytes += s.bytes;
-    if (!status.ok()) s.bound = false;
+    if (!ok) s.bound = false;
   }
-  anything_changed_ = !status.ok();
-  // Values of this run are let go; constants and what binding computed stay.
+  anything_changed_ = !ok;
   for (const uint32_t s : of_one_run_) {
     held_[s] = Value();
     slots_[s].data = nullptr;
   }
   release_slabs();
+}
+
+Status Context::run(std::span<const Value> inputs, std::span<Value> outputs, const RunScope& scope, Profile* profile) {
+  const int64_t start = profile ? now_ns() : 0;
+  set_scope(scope);
+  Status status = set_inputs(inputs, {});
+  if (status.ok()) status = run_segments(outputs, profile);
+  finish_run(status.ok());
   if (profile) profile->total_ns = now_ns() - start;
   return status;
+}
+
+Status Context::run_body(const Context& outer, std::span<Value> inputs, std::span<Value> outputs,
+                         const RunScope& scope) {
+  outer_ = &outer;
+  set_scope(scope);
+  Status status = set_inputs({}, inputs);
+  if (status.ok()) status = set_captures();
+  if (status.ok()) status = run_segments(outputs, nullptr);
+  finish_run(status.ok());
+  return status;
+}
+
+void Context::set_scope(const RunScope& scope) {
+  if (scope.threads != scope_.threads)
+    for (Segment& s : segments_) s.bound = false;
+  scope_ = scope;
 }
 
 }  // namespace tessera

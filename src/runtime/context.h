@@ -46,11 +46,9 @@ class Context {
   // replaced. After an error the context can be used again.
   Status run(std::span<const Value> inputs, std::span<Value> outputs, const RunScope& scope,
              Profile* profile = nullptr);
-  // For bodies: where captured values are read.
-  void set_outer(const Slot* slots, const Value* held) {
-    outer_slots_ = slots;
-    outer_held_ = held;
-  }
+  // For bodies: captured values are read from the enclosing run, inputs are taken, and outputs may share memory with
+  // inputs and constants.
+  Status run_body(const Context& outer, std::span<Value> inputs, std::span<Value> outputs, const RunScope& scope);
   const RunStats& stats() const { return stats_; }
   // True if the shapes of `inputs` are those of the last run.
   bool bound_for(std::span<const Value> inputs) const;
@@ -68,9 +66,14 @@ class Context {
     int64_t bytes = 0;
   };
 
-  Status set_inputs(std::span<const Value> inputs);
+  Status run_segments(std::span<Value> outputs, Profile* profile);
+  void finish_run(bool ok);
+  Status set_inputs(std::span<const Value> inputs, std::span<Value> taken);
   Status set_captures();
-  Status set_input_slot(uint32_t slot, const Value& value);
+  Status set_input_slot(uint32_t slot, Value value);
+  Status check_type(uint32_t slot, const Value& value) const;
+  void set_scope(const RunScope& scope);
+  Status ready_packs();
   Status bind(int segment, std::span<Value> outputs);
   Status bind_step(const Step& step);
   Status run_at_bind(const Step& step);
@@ -81,6 +84,7 @@ class Context {
   Status execute(int segment, Profile* profile);
   Status run_step(const Step& step, const std::byte* scratch_base, int64_t scratch_offset);
   Status collect_outputs(std::span<Value> outputs);
+  Result<Value> output_of(uint32_t slot);
   void release_slabs();
   Call::Frame frame_of(const Step& step);
   int64_t bytes_of(uint32_t slot) const;
@@ -100,8 +104,7 @@ class Context {
   std::vector<uint32_t> of_one_run_;                   // slots whose held value ends with the run
   RunScope scope_;
   RunStats stats_;
-  const Slot* outer_slots_ = nullptr;
-  const Value* outer_held_ = nullptr;
+  const Context* outer_ = nullptr;
   bool anything_changed_ = true;
   bool packs_ready_ = false;
 };

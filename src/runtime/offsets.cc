@@ -1,21 +1,19 @@
 #include "runtime/offsets.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
 #include "base/checked.h"
+#include "runtime/offsets_pack.h"
 
 namespace tessera {
 namespace {
 
-using Indexes = std::vector<int32_t>;
-
-// A lifetime with its bytes rounded up; time may run backwards.
-struct Block {
-  int64_t bytes;
-  int32_t first, last;
-};
+using slab::Block;
+using slab::Indexes;
+using slab::Placement;
 
 // Indexes of the blocks by ascending step, the largest first among equals.
 Indexes sorted_by(const std::vector<Block>& blocks, int32_t Block::*step) {
@@ -46,7 +44,58 @@ Indexes sorted_by(const std::vector<Block>& blocks, int32_t Block::*step) {
   return order;
 }
 
-// Free room below the end of a slab.
+// The blocks alive at one moment of a run through a slab, and the gaps between them.
+class Tenants {
+ public:
+  explicit Tenants(int64_t capacity) : capacity_(capacity) {}
+
+  // Places a block that dies at `death` in a gap, at the side where the neighbour lives longer: the rest of the gap
+  // then grows sooner. Without a gap the slab grows.
+  int64_t place(int64_t bytes, int32_t death) {
+    size_t at = tenants_.size();
+    int64_t begin = 0, chosen = 0, least = std::numeric_limits<int64_t>::max();
+    for (size_t i = 0; i <= tenants_.size(); ++i) {
+      const int64_t room = (i < tenants_.size() ? tenants_[i].offset : capacity_) - begin;
+      if (room >= bytes && room < least) {
+        least = room;
+        at = i;
+        chosen = begin;
+      }
+      if (i < tenants_.size()) begin = tenants_[i].end;
+    }
+    if (least == std::numeric_limits<int64_t>::max()) {
+      chosen = begin;
+      capacity_ = begin + bytes;
+    } else if (least > bytes && death_at(at) > death_at(at - 1)) {
+      chosen += least - bytes;
+    }
+    tenants_.insert(tenants_.begin() + ptrdiff_t(at), {chosen, chosen + bytes, death});
+    return chosen;
+  }
+
+  void remove_dead(int32_t now) {
+    std::erase_if(tenants_, [&](const Tenant& t) { return t.death < now; });
+  }
+
+  size_t size() const { return tenants_.size(); }
+
+ private:
+  struct Tenant {
+    int64_t offset, end;
+    int32_t death;
+  };
+
+  // The ends of the slab outlive everything, the low one most.
+  int64_t death_at(size_t i) const {
+    if (i < tenants_.size()) return tenants_[i].death;
+    return std::numeric_limits<int64_t>::max() - (i == tenants_.size());
+  }
+
+  std::vector<Tenant> tenants_;  // by offset
+  int64_t capacity_;
+};
+
+// The same, knowing the gaps alone: quick however many blocks are alive, but blind to when neighbours die.
 class Holes {
  public:
   // The smallest hole that holds `bytes`, else room at the end.
@@ -107,83 +156,36 @@ class Holes {
   int64_t end_ = 0, highest_ = 0;
 };
 
-// A plan for one slab: offsets and how far they reach.
-struct Placement {
-  std::vector<int64_t> offset;
-  int64_t end = 0;
-};
+// Places blocks as a run would allocate and free them, in the order of `starts`. Without an offset if more than `limit`
+// blocks would have to be looked at.
+Placement scan_tenants(const std::vector<Block>& blocks, const Indexes& starts, int64_t capacity, size_t limit) {
+  Placement placed{std::vector<int64_t>(blocks.size(), 0)};
+  Tenants tenants(capacity);
+  int64_t now = std::numeric_limits<int64_t>::min();
+  for (int32_t i : starts) {
+    if (blocks[i].bytes == 0) continue;
+    if (std::exchange(now, blocks[i].first) != blocks[i].first) tenants.remove_dead(blocks[i].first);
+    if (tenants.size() > limit) return {{}, std::numeric_limits<int64_t>::max()};
+    limit -= tenants.size();
+    placed.offset[i] = tenants.place(blocks[i].bytes, blocks[i].last);
+    placed.end = std::max(placed.end, placed.offset[i] + blocks[i].bytes);
+  }
+  return placed;
+}
 
-// Places blocks as a run would allocate and free them, in the order of `starts`; `ends` is the order they die in.
-template <class Dead>
-Placement scan(const std::vector<Block>& blocks, const Indexes& starts, const Indexes& ends, Dead dead) {
+// The same with Holes and no limit. `ends` lists the blocks in the order they die.
+Placement scan_holes(const std::vector<Block>& blocks, const Indexes& starts, const Indexes& ends) {
   Placement placed{std::vector<int64_t>(blocks.size(), 0)};
   Holes holes;
   size_t next = 0;
   for (int32_t i : starts) {
-    for (; next < ends.size() && dead(blocks[ends[next]], blocks[i]); ++next) {
-      const int32_t d = ends[next];
-      if (blocks[d].bytes > 0) holes.give_back(placed.offset[d], blocks[d].bytes);
+    for (; blocks[ends[next]].last < blocks[i].first; ++next) {
+      const int32_t dead = ends[next];
+      if (blocks[dead].bytes > 0) holes.give_back(placed.offset[dead], blocks[dead].bytes);
     }
     if (blocks[i].bytes > 0) placed.offset[i] = holes.take(blocks[i].bytes);
   }
   placed.end = holes.highest();
-  return placed;
-}
-
-// For every block the blocks alive with it, as rows of pairs; empty if there are more than `limit` pairs.
-struct Neighbours {
-  std::vector<int32_t> begin, items;
-};
-Neighbours neighbours(const std::vector<Block>& blocks, const Indexes& by_first, size_t limit) {
-  std::vector<std::pair<int32_t, int32_t>> pairs;
-  Indexes alive;
-  for (int32_t i : by_first) {
-    std::erase_if(alive, [&](int32_t a) { return blocks[a].last < blocks[i].first; });
-    if (pairs.size() + alive.size() > limit) return {};
-    for (int32_t a : alive) pairs.push_back({a, i});
-    alive.push_back(i);
-  }
-  Neighbours n{std::vector<int32_t>(blocks.size() + 1, 0), std::vector<int32_t>(2 * pairs.size())};
-  for (const auto& [a, b] : pairs) ++n.begin[a], ++n.begin[b];
-  for (size_t i = 1; i < n.begin.size(); ++i) n.begin[i] += n.begin[i - 1];
-  for (const auto& [a, b] : pairs) n.items[--n.begin[a]] = b, n.items[--n.begin[b]] = a;
-  return n;
-}
-
-// The smallest gap between the taken ranges (sorted here) that holds `bytes`, else the end of the last.
-int64_t best_gap(std::vector<std::pair<int64_t, int64_t>>& taken, int64_t bytes) {
-  std::sort(taken.begin(), taken.end());
-  int64_t at = 0, best = -1, best_room = std::numeric_limits<int64_t>::max();
-  for (const auto& [begin, end] : taken) {
-    if (const int64_t room = begin - at; room >= bytes && room < best_room) {
-      best = at;
-      best_room = room;
-    }
-    at = std::max(at, end);
-  }
-  return best >= 0 ? best : at;
-}
-
-// Places the largest blocks first, each in the smallest gap left by those alive with it.
-Placement by_size(const std::vector<Block>& blocks, const Neighbours& near) {
-  Placement placed{std::vector<int64_t>(blocks.size(), -1)};
-  Indexes order(blocks.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = int32_t(i);
-  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-    const int32_t length_a = blocks[a].last - blocks[a].first, length_b = blocks[b].last - blocks[b].first;
-    return blocks[a].bytes != blocks[b].bytes ? blocks[a].bytes > blocks[b].bytes : length_a > length_b;
-  });
-  std::vector<std::pair<int64_t, int64_t>> taken;
-  for (int32_t i : order) {
-    taken.clear();
-    for (int32_t e = near.begin[i]; e < near.begin[i + 1]; ++e) {
-      const int32_t o = near.items[e];
-      if (placed.offset[o] >= 0 && blocks[o].bytes > 0)
-        taken.push_back({placed.offset[o], placed.offset[o] + blocks[o].bytes});
-    }
-    placed.offset[i] = blocks[i].bytes > 0 ? best_gap(taken, blocks[i].bytes) : 0;
-    placed.end = std::max(placed.end, placed.offset[i] + blocks[i].bytes);
-  }
   return placed;
 }
 
@@ -198,26 +200,45 @@ int64_t peak_of(const std::vector<Block>& blocks, const Indexes& by_first, const
   return peak;
 }
 
+// Effort in proportion to the number of blocks, and some however few there are.
+size_t scan_limit(size_t blocks) { return 16'384 + 16 * blocks; }            // pairs of blocks alive together
+int64_t mend_budget(size_t blocks) { return 70'000 + 4 * int64_t(blocks); }  // steps, for each start
+constexpr int64_t kPackBudget = 1'000'000;                                   // steps
+
+Placement place(const std::vector<Block>& blocks, const Indexes& by_first, const Indexes& by_last, int64_t peak) {
+  const size_t limit = scan_limit(blocks.size());
+  std::vector<Placement> plans;
+  plans.push_back(scan_tenants(blocks, by_first, peak, limit));
+  if (plans[0].offset.size() != blocks.size()) return scan_holes(blocks, by_first, by_last);
+  if (plans[0].end == peak) return plans[0];
+  std::vector<Block> backward;
+  backward.reserve(blocks.size());
+  for (const Block& b : blocks) backward.push_back({b.bytes, ~b.last, ~b.first});
+  plans.push_back(scan_tenants(backward, Indexes(by_last.rbegin(), by_last.rend()), peak, limit));
+  const auto lowest = [&]() -> Placement& {
+    return *std::min_element(plans.begin(), plans.end(),
+                             [](const Placement& a, const Placement& b) { return a.end < b.end; });
+  };
+  const slab::Neighbours near = slab::neighbours(blocks, by_first, limit);
+  if (lowest().end == peak || near.begin.empty()) return lowest();
+  const int64_t good = peak + peak / 50, fair = peak + peak / 12;
+  plans.push_back(slab::pack_by_size(blocks, near, good, 0));
+  for (size_t i = 0; i < 3 && lowest().end > good; ++i) {
+    plans.push_back(slab::mend(blocks, near, plans[i], good, mend_budget(blocks.size())));
+  }
+  if (lowest().end > fair) plans.push_back(slab::pack_by_size(blocks, near, fair, kPackBudget));
+  return lowest();
+}
+
 }  // namespace
 
 Offsets assign_offsets(std::span<const Lifetime> lifetimes) {
   std::vector<Block> blocks;
   blocks.reserve(lifetimes.size());
   for (const Lifetime& l : lifetimes) blocks.push_back({round_up(l.bytes, kSlabAlignment), l.first, l.last});
-  Indexes by_first = sorted_by(blocks, &Block::first), by_last = sorted_by(blocks, &Block::last);
+  const Indexes by_first = sorted_by(blocks, &Block::first), by_last = sorted_by(blocks, &Block::last);
   const int64_t peak = peak_of(blocks, by_first, by_last);
-  Placement best = scan(blocks, by_first, by_last, [](const Block& a, const Block& b) { return a.last < b.first; });
-  const auto offer = [&](Placement other) {
-    if (other.end < best.end) best = std::move(other);
-  };
-  if (best.end > peak) {
-    Indexes from_end(by_last.rbegin(), by_last.rend()), to_start(by_first.rbegin(), by_first.rend());
-    offer(scan(blocks, from_end, to_start, [](const Block& a, const Block& b) { return a.first > b.last; }));
-  }
-  if (best.end > peak) {
-    const Neighbours near = neighbours(blocks, by_first, 4096 + 8 * blocks.size());
-    if (!near.begin.empty()) offer(by_size(blocks, near));
-  }
+  Placement best = place(blocks, by_first, by_last, peak);
   return {std::move(best.offset), best.end, peak};
 }
 

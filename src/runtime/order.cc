@@ -98,11 +98,9 @@ constexpr Heuristic kHeuristics[] = {
     {"liu_backward", order::liu_backward},
 };
 
-// Steps that improve() may take: in proportion to the graph up to a fixed total, none where that would not go far.
-int64_t search_budget(const Dag& dag) {
-  constexpr int64_t kPerItem = 4000, kTotal = 4'000'000, kLargest = 20'000;
-  return dag.size() > kLargest ? 0 : std::min(dag.size() * kPerItem, kTotal);
-}
+// Steps that settling and searching may take together.
+int64_t search_budget(const Dag& dag) { return std::min(2000 * dag.size(), 2'000'000 + 16 * dag.size()); }
+constexpr int64_t kLargestSearched = 20'000;  // items of a dag beyond which improve() would not go far
 
 // The best order of a reduced dag that does not depend on the listing.
 Order structural_order(const Dag& dag, int64_t bound) {
@@ -117,13 +115,20 @@ Order structural_order(const Dag& dag, int64_t bound) {
     best.chosen_by = name;
     chosen = std::move(nodes);
   };
+  const int64_t budget = search_budget(dag);
+  const bool small = dag.nodes <= order::kExactNodes;
   for (const Heuristic& h : kHeuristics) {
-    if (best.peak_bytes > bound) offer(h.run(dag, best.work), h.name);
+    if (best.peak_bytes == bound) break;
+    Nodes nodes = h.run(dag, best.work);
+    offer(nodes, h.name);
+    if (best.peak_bytes > bound && !small) {
+      offer(order::settle(dag, std::move(nodes), bound, budget / 8, best.work), h.name);
+    }
   }
-  if (best.peak_bytes > bound && dag.nodes <= order::kExactNodes) {
+  if (best.peak_bytes > bound && small) {
     offer(order::exact(dag, best.work), "exact");
-  } else if (best.peak_bytes > bound) {
-    Nodes found = order::improve(dag, best.peak_bytes, bound, search_budget(dag), best.work);
+  } else if (best.peak_bytes > bound && dag.size() <= kLargestSearched) {
+    Nodes found = order::improve(dag, best.peak_bytes, bound, budget / 2, best.work);
     if (!found.empty()) offer(std::move(found), "search");
   }
   best.nodes = order::expand(dag, chosen);

@@ -5,6 +5,7 @@
 #include <bit>
 #include <iterator>
 #include <limits>
+#include <tuple>
 #include <unordered_set>
 
 #include "runtime/order_state.h"
@@ -79,12 +80,15 @@ enum class Rule : uint8_t { least_left, most_excess };
 template <bool kForward>
 class TargetSearch {
  public:
-  TargetSearch(const Dag& dag, int64_t& work) : state_(dag, work), work_(work) {}
+  TargetSearch(const Dag& dag, int64_t& work) : state_(dag, work), work_(work), pass_(64 * dag.size()) {}
   // The order, or empty if there is none or `limit` steps did not find one. May be called again.
   Nodes find(int64_t target, Rule rule, int64_t limit);
+  // The given order with nodes moved towards the end it is built from: where that frees room at once, and, until `stop`
+  // steps of work are spent, where the target would not be kept otherwise.
+  Nodes follow(const Nodes& order, int64_t target, int64_t stop);
 
  private:
-  static constexpr size_t kProbes = 16;  // choices looked at, those that add least
+  static constexpr size_t kProbes = 16;  // choices looked at
 
   struct Choice {
     int64_t score;  // the least goes first
@@ -106,6 +110,7 @@ class TargetSearch {
   void close_touched(size_t from);
   void close();
   bool probe(int32_t v, Rule rule);
+  void relieve();
   bool advance(Rule rule);
   bool retreat();
 
@@ -113,8 +118,10 @@ class TargetSearch {
   int64_t& work_;
   std::vector<Branch> branches_;
   std::vector<Choice> choices_;
-  std::unordered_set<uint64_t> seen_;  // keys of sets searched from
-  int64_t target_ = 0;
+  std::vector<std::tuple<bool, int64_t, int32_t>> starts_;  // what to probe, in order: engaged or not, delta, node
+  std::unordered_set<uint64_t> seen_;                       // keys of sets searched from
+  int64_t target_ = 0, stop_ = 0;
+  const int64_t pass_;  // steps after which follow() no longer looks ahead
 };
 
 // Takes what is free to take among the nodes touched since `from`.
@@ -175,22 +182,24 @@ bool TargetSearch<kForward>::probe(int32_t v, Rule rule) {
   return false;
 }
 
-// Takes nodes until none is left (true) or there is a choice to make, which becomes the top branch (false).
+// Takes nodes until none is left (true) or there is a choice to make, which becomes the top branch (false). Out of
+// work, that branch has no choices.
 template <bool kForward>
 bool TargetSearch<kForward>::advance(Rule rule) {
   for (;;) {
     close();
     if (state_.ready().empty()) return true;
     const Branch branch{state_.taken().size(), choices_.size()};
-    Nodes starts = state_.ready();
-    const auto cheapest = [&](int32_t a, int32_t b) {
-      return state_.delta(a) != state_.delta(b) ? state_.delta(a) < state_.delta(b) : a < b;
-    };
-    const size_t tried = std::min(starts.size(), kProbes);
-    std::partial_sort(starts.begin(), starts.begin() + ptrdiff_t(tried), starts.end(), cheapest);
-    starts.resize(tried);
+    starts_.clear();
+    for (int32_t v : state_.ready()) {
+      if (fits(v) && work_ < stop_) starts_.push_back({!state_.engaged(v), state_.delta(v), v});
+    }
+    work_ += int64_t(state_.ready().size());
+    const size_t tried = std::min(starts_.size(), kProbes);
+    std::partial_sort(starts_.begin(), starts_.begin() + ptrdiff_t(tried), starts_.end());
+    starts_.resize(tried);
     bool kept = false;
-    for (size_t i = 0; i < starts.size() && !kept; ++i) kept = fits(starts[i]) && probe(starts[i], rule);
+    for (size_t i = 0; i < tried && !kept; ++i) kept = probe(std::get<2>(starts_[i]), rule);
     if (kept) {
       choices_.resize(branch.first);
       continue;
@@ -221,9 +230,9 @@ bool TargetSearch<kForward>::retreat() {
 template <bool kForward>
 Nodes TargetSearch<kForward>::find(int64_t target, Rule rule, int64_t limit) {
   target_ = target;
-  const int64_t stop = work_ + limit;
+  stop_ = work_ + limit;
   bool found = advance(rule);
-  while (!found && work_ < stop && retreat()) found = advance(rule);
+  while (!found && work_ < stop_ && retreat()) found = advance(rule);
   Nodes order;
   if (found) order = state_.order();
   undo_to(0);
@@ -233,7 +242,66 @@ Nodes TargetSearch<kForward>::find(int64_t target, Rule rule, int64_t limit) {
   return order;
 }
 
+// Takes ready nodes that fit and lead to no more being live than now.
+template <bool kForward>
+void TargetSearch<kForward>::relieve() {
+  close();
+  Nodes starts = state_.ready();
+  std::sort(starts.begin(), starts.end());
+  for (int32_t v : starts) {
+    if (work_ < stop_ && state_.ready(v) && fits(v)) probe(v, Rule::least_left);
+  }
+  choices_.clear();
+}
+
+template <bool kForward>
+Nodes TargetSearch<kForward>::follow(const Nodes& order, int64_t target, int64_t stop) {
+  const int64_t look_until = work_ + pass_;
+  target_ = target;
+  stop_ = stop;
+  Nodes pending;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const int32_t v = kForward ? order[i] : order[order.size() - 1 - i];
+    if (!state_.ready(v)) continue;
+    if (!fits(v) && work_ < stop_) relieve();
+    if (!state_.ready(v)) continue;
+    state_.touched.clear();
+    state_.take(v);
+    close_touched(0);
+    pending = state_.touched;
+    for (size_t k = 0; k < pending.size() && work_ < look_until; ++k) {
+      if (!state_.ready(pending[k]) || !fits(pending[k]) || !probe(pending[k], Rule::least_left)) continue;
+      pending.insert(pending.end(), state_.touched.begin(), state_.touched.end());
+    }
+  }
+  Nodes followed = state_.order();
+  undo_to(0);
+  choices_.clear();
+  return followed;
+}
+
 }  // namespace
+
+Nodes settle(const Dag& dag, Nodes order, int64_t bound, int64_t budget, int64_t& work) {
+  TargetSearch<true> forward(dag, work);
+  TargetSearch<false> backward(dag, work);
+  int64_t peak = peak_of(dag, order), step = 0;
+  const int64_t stop = work + budget;
+  // A step of 0 keeps within the peak and prepares for larger steps, which ask for less.
+  do {
+    Nodes other = forward.follow(backward.follow(order, peak - step, stop), peak - step, stop);
+    const int64_t other_peak = peak_of(dag, other);
+    if (other_peak < peak || (other_peak == peak && step == 0)) order = std::move(other);
+    if (other_peak < peak) {
+      peak = other_peak;
+      step = 0;
+    } else {
+      step = step == 0 ? (peak - bound + 1) / 2 : step / 2;
+      if (step <= peak / 512) break;
+    }
+  } while (peak > bound && work < stop);
+  return order;
+}
 
 Nodes improve(const Dag& dag, int64_t peak, int64_t bound, int64_t budget, int64_t& work) {
   TargetSearch<true> forward(dag, work);
@@ -244,19 +312,19 @@ Nodes improve(const Dag& dag, int64_t peak, int64_t bound, int64_t budget, int64
   };
   Way ways[] = {
       {true, Rule::least_left}, {false, Rule::least_left}, {true, Rule::most_excess}, {false, Rule::most_excess}};
-  const int64_t stop = work + budget;
+  const int64_t stop = work + budget, share = budget / 16;
   Nodes best;
   // Asks for less in large steps first; what has just found an order is asked first next time.
-  for (int64_t step = (peak - bound + 3) / 4; peak > bound && step > 0 && work < stop;) {
+  for (int64_t step = (peak - bound + 1) / 2; peak > bound && step > 0 && work < stop;) {
     const int64_t target = std::max(bound, peak - step);
     Nodes found;
     for (size_t i = 0; i < std::size(ways) && found.empty(); ++i) {
-      const int64_t limit = (stop - work) / 8;
+      const int64_t limit = std::min(stop - work, share);
       found = ways[i].forward ? forward.find(target, ways[i].rule, limit) : backward.find(target, ways[i].rule, limit);
       if (!found.empty()) std::rotate(ways, ways + i, ways + i + 1);
     }
     if (found.empty()) {
-      step = step / 4 < peak / 256 ? 0 : step / 4;
+      step = step / 2 < peak / 256 ? 0 : step / 2;
       continue;
     }
     peak = peak_of(dag, found);

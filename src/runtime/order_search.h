@@ -31,7 +31,12 @@ Nodes greedy_backward(const Dag& dag, int64_t& work);
 inline constexpr int32_t kExactNodes = 14;
 Nodes exact(const Dag& dag, int64_t& work);
 
-// Improves on an order of peak `peak` within `budget` steps; empty if it finds nothing better.
+// The order with nodes moved to where they hold less, back and forth, as long as that lowers the peak; never worse.
+// Looks for more than the obvious until `budget` steps are spent or the peak is down to `bound`.
+Nodes settle(const Dag& dag, Nodes order, int64_t bound, int64_t budget, int64_t& work);
+
+// Searches for an order with a peak below `peak` for about `budget` steps; empty if it finds none. No order is below
+// `bound`.
 Nodes improve(const Dag& dag, int64_t peak, int64_t bound, int64_t budget, int64_t& work);
 
 }  // namespace tessera::order

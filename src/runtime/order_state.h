@@ -27,6 +27,12 @@ class State {
   bool ready(int32_t v) const { return missing_[v] == 0 && !done_[v]; }
   const std::vector<int32_t>& ready() const { return ready_; }
   const std::vector<int32_t>& taken() const { return taken_; }
+  // True if taking v continues what has begun: some node it leads to already has another one taken.
+  bool engaged(int32_t v) const {
+    if (before().count(v) > 0) return true;
+    const auto row = after()[v];
+    return std::any_of(row.begin(), row.end(), [&](int32_t s) { return missing_[s] < before().count(s); });
+  }
   uint64_t key() const { return key_; }  // of the set of nodes taken
   std::vector<int32_t> order() const {
     return kForward ? taken_ : std::vector<int32_t>(taken_.rbegin(), taken_.rend());

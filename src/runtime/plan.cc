@@ -126,7 +126,11 @@ class PlanBuilder {
 
   Status add_bodies(const ir::Node& n, std::span<const uint32_t> in, Step& step) {
     std::vector<TypeDesc> input_types, outer;
-    for (const uint32_t s : in) input_types.push_back(plan_->slots_[s].type);
+    for (const uint32_t s : in) {
+      const TypeDesc& t = plan_->slots_[s].type;
+      const bool element = n.op->maps_elements && t.kind == Kind::sequence;
+      input_types.push_back(element ? TypeDesc{t.inner, t.dtype, Kind::tensor} : t);
+    }
     Status status;
     ir::for_each_subgraph(n, [&](const std::string& name, const std::shared_ptr<ir::Graph>& sub) {
       if (!status.ok()) return;
@@ -165,7 +169,8 @@ class PlanBuilder {
       if (out[o] == 0) continue;
       TypeDesc& known = plan_->slots_[out[o]].type;
       const TypeDesc& found = types_out[o];
-      if (found.kind == Kind::tensor && found.dtype == DType::undefined) continue;  // known only when it runs
+      if (found.dtype == DType::undefined && (found.kind == Kind::tensor || found.kind == known.kind))
+        continue;  // known only when it runs
       if (known.kind == Kind::tensor && found.kind == Kind::tensor && known.dtype != DType::undefined &&
           known.dtype != found.dtype)
         return invalid_graph("its output {} is {}, but is declared as {}", quote(plan_->graph().value(out[o] - 1).name),
@@ -177,9 +182,14 @@ class PlanBuilder {
 
   // Picks the kernel, and gives arguments of other types temporary slots.
   Status choose(const ir::Node& n, std::vector<uint32_t>& in, std::vector<uint32_t>& out, Step& step) {
+    // An argument that is there but of unknown type is no tensor that a rule could accept; unknown means absent below.
+    const auto type_at = [&](uint32_t s) {
+      const TypeDesc& t = plan_->slots_[s].type;
+      return s && t.kind == Kind::unknown ? TypeDesc{Kind::opaque, t.dtype, t.inner} : t;
+    };
     std::vector<TypeDesc> types_in, types_out;
-    for (const uint32_t s : in) types_in.push_back(plan_->slots_[s].type);
-    for (const uint32_t s : out) types_out.push_back(plan_->slots_[s].type);
+    for (const uint32_t s : in) types_in.push_back(type_at(s));
+    for (const uint32_t s : out) types_out.push_back(type_at(s));
     std::vector<DType> convert(in.size() + out.size(), DType::undefined);
     const Kernel* kernel = choose_kernel(*n.op, types_in, types_out, convert);
     if (!kernel) {
@@ -375,10 +385,12 @@ class PlanBuilder {
     Step& step = plan_->steps_[k];
     const auto in = ins(step);
     step.last_use.reset(new bool[std::max<size_t>(1, in.size())]());
+    std::vector<uint32_t> reads;  // by inputs and bodies
+    ir::for_each_read(*step.node, [&](ir::ValueId v) { reads.push_back(root[v + 1]); });
     for (size_t i = 0; i < in.size(); ++i) {
       const Place place = plan_->slots_[in[i]].place;
-      step.last_use[i] = place == Place::held && last[root[in[i]]] == k && !is_output[in[i]] &&
-                         std::count(in.begin(), in.end(), in[i]) == 1;
+      step.last_use[i] = (place == Place::held || place == Place::input) && last[in[i]] == k && !is_output[in[i]] &&
+                         std::count(reads.begin(), reads.end(), in[i]) == 1;
     }
     if (step.view || step.at_bind || step.out_count == 0 || !step.op->inplace || !step.widen.empty() ||
         !step.narrow.empty())

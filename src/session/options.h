@@ -22,6 +22,7 @@ struct SessionOptions {
   std::map<std::string, std::string> config;
   std::map<std::string, int64_t> free_dimensions;  // dimension names the user fixed
   std::string log_id, profile_prefix;
+  int64_t max_tensor_bytes = INT64_MAX, max_run_bytes = INT64_MAX;
 
   // Stores a config entry and acts on the keys we know; a bad value of such a key is refused.
   Status set(const std::string& key, const std::string& value);

@@ -100,6 +100,8 @@ Status Session::run_plan(std::span<const Value> inputs, std::span<Value> outputs
   RunScope scope;
   scope.threads = threads_;
   scope.target = options_.target;
+  scope.max_tensor_bytes = options_.max_tensor_bytes;
+  scope.max_run_bytes = options_.max_run_bytes;
   scope.cancel = options ? &options->cancel : nullptr;
   scope.seed = (runs_.fetch_add(1, std::memory_order_relaxed) + 1) * 0x9e3779b97f4a7c15u;
   Status status = context->run(inputs, outputs, scope, profile);

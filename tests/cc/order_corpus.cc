@@ -402,7 +402,7 @@ std::vector<Graph> all() {
   for (int32_t n : {1, 2, 5, 12, 32, 64}) {
     for (int64_t b : {64, 4096}) add(qdq_chain(n, b * kKiB));
   }
-  for (int32_t n : {1, 3, 8, 24}) {
+  for (int32_t n : {1, 3, 8, 16, 24}) {
     for (int64_t b : {16, 1000}) add(masks_per_layer(n, b * kKiB));
   }
   for (int32_t n : {1, 2, 6}) {
@@ -432,7 +432,7 @@ std::vector<Graph> all() {
     for (uint64_t s = 0; s < 8; ++s) add(random_tree(n, 500 + s));
   }
   for (int32_t d : {2, 4, 6}) add(fan_out_tree(d, 512 * kKiB));
-  for (int32_t n : {3, 20, 300}) add(wide(n, 64 * kKiB));
+  for (int32_t n : {3, 20, 100, 300}) add(wide(n, 64 * kKiB));
   for (int32_t n : {1, 10, 300}) add(chain(n, 64 * kKiB));
   for (int32_t n : {2, 10, 100}) add(shapes_at_end(n, 64 * kKiB, true));
   return graphs;

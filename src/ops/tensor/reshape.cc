@@ -17,14 +17,10 @@ Status parse(Attrs& a, Params& p) {
 Status upgrade(ir::Annotator& graph, ir::NodeId id, int since) {
   if (since >= 5) return {};
   ir::Node& n = graph.node(id);
-  std::vector<int64_t> shape;
-  Attrs a(n, since);
-  a.get("shape", shape);
-  TRY(a.done());
-  TRY_ASSIGN(t, Tensor::of<int64_t>(Shape{static_cast<int64_t>(shape.size())}, shape));
   n.inputs.resize(1);
-  n.inputs.push_back(graph.add_constant(std::move(t), n.name + "/shape"));
-  std::erase_if(n.attributes, [](const ir::Attribute& x) { return x.name == "shape" || x.name == "consumed_inputs"; });
+  if (!n.find("shape")) n.attributes.push_back(ir::Attribute::integers("shape", {}));
+  TRY(attribute_to_input(graph, id, "shape", 1));
+  std::erase_if(n.attributes, [](const ir::Attribute& x) { return x.name == "consumed_inputs"; });
   return {};
 }
 
@@ -73,15 +69,9 @@ Status shape(const Params& p, ShapeCall<D>& c) {
   return c.set(0, out);
 }
 
-Status infer_shape(const void* params, ShapeCall<Dim>& c) {
-  TRY(shape(*static_cast<const Params*>(params), c));
-  if (const auto elements = c.content(0)) c.set_content(0, *elements);
-  return {};
-}
-
 Status compute(const Params&, Call& call) { return copy_input(call); }
 
-constexpr TypeRule kTypes[] = {{in_arg(0) | out_arg(0), kAllTypes}, {in_arg(1), set_of(DType::i64)}};
+constexpr TypeRule kTypes[] = {{in_arg(0) | out_arg(0), kEveryType}, {in_arg(1), set_of(DType::i64)}};
 constexpr Kernel kKernels[] = {{kTypes, compute_with<Params, compute>}};
 constexpr int16_t kVersions[] = {1, 5, 13, 14, 19, 21, 23, 24, 25};
 
@@ -96,6 +86,6 @@ extern constexpr Op kReshape{.domain = "",
                              .shape_inputs = in_arg(1),
                              .view = 0,
                              .upgrade = upgrade};
-extern constexpr OpInference kReshapeInference{.shape = infer_shape};
+extern constexpr OpInference kReshapeInference{.shape = shape_keeping_content<shape_with<Params, Dim, shape<Dim>>>};
 
 }  // namespace tessera

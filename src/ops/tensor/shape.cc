@@ -1,4 +1,4 @@
-// Shape — the dimensions of the input, or a slice of them. Reads no element.
+// Shape, Size: the dimensions of the input (or a slice of them), and their product. Neither reads an element.
 #include "ops/op.h"
 
 namespace tessera {
@@ -41,9 +41,22 @@ Status compute(const Params& p, Call& call) {
   return {};
 }
 
-constexpr TypeRule kTypes[] = {{in_arg(0), kAllTypes}, {out_arg(0), set_of(DType::i64)}};
+Status infer_size(const void*, ShapeCall<Dim>& c) {
+  TRY(c.set(0, DimVec<Dim>{}));
+  c.set_content(0, DimVec<Dim>{c.count(0)}.span());
+  return {};
+}
+Status size_shape(const void*, ShapeCall<int64_t>& c) { return c.set(0, DimVec<int64_t>{}); }
+Status compute_size(Call& call) {
+  *call.out<int64_t>(0) = call.count(0);
+  return {};
+}
+
+constexpr TypeRule kTypes[] = {{in_arg(0), kEveryType}, {out_arg(0), set_of(DType::i64)}};
 constexpr Kernel kKernels[] = {{kTypes, compute_with<Params, compute>}};
+constexpr Kernel kSizeKernels[] = {{kTypes, compute_plain<compute_size>}};
 constexpr int16_t kVersions[] = {1, 13, 15, 19, 21, 23, 24, 25};
+constexpr int16_t kSizeVersions[] = {1, 13, 19, 21, 23, 24, 25};
 
 }  // namespace
 
@@ -56,5 +69,13 @@ extern constexpr Op kShape{.domain = "",
                            .kernels = kKernels,
                            .header_only = in_arg(0)};
 extern constexpr OpInference kShapeInference{.shape = infer_shape};
+extern constexpr Op kSize{.domain = "",
+                          .name = "Size",
+                          .versions = kSizeVersions,
+                          .types = type_always<DType::i64>,
+                          .shape = size_shape,
+                          .kernels = kSizeKernels,
+                          .header_only = in_arg(0)};
+extern constexpr OpInference kSizeInference{.shape = infer_size};
 
 }  // namespace tessera

@@ -1,0 +1,468 @@
+// tessera_bench: our library beside a peer (any library with ORT's C ABI), in one run.
+//
+// Each library lives in a process of its own and is asked for bursts of runs in turn, so that both see the same machine.
+// CPU time and wall time, minimum and median; load, first run, steady run, peak memory. A ratio below 1 means we are faster.
+#include <dlfcn.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "base/cpu.h"
+#include "formats/onnx/writer.h"
+#include "onnxruntime_c_api.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace tessera;
+
+double clock_seconds(clockid_t id) {
+  timespec t;
+  clock_gettime(id, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+struct Times {
+  double cpu = 0, wall = 0;
+};
+template <class F>
+Times timed(F&& f) {
+  const double cpu = clock_seconds(CLOCK_PROCESS_CPUTIME_ID), wall = clock_seconds(CLOCK_MONOTONIC);
+  f();
+  return {clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu, clock_seconds(CLOCK_MONOTONIC) - wall};
+}
+
+double status_kib(const char* key) {
+  std::ifstream in("/proc/self/status");
+  for (std::string line; std::getline(in, line);)
+    if (line.rfind(key, 0) == 0) return std::atof(line.c_str() + std::strlen(key) + 1);
+  return 0;
+}
+
+// ------------------------------------------------------------------------------------------------ one library, one process
+
+struct Job {
+  std::string library, model;
+  int threads = 1;
+  bool optimise = true;
+  std::vector<std::pair<std::string, int64_t>> dims;
+  int64_t default_dim = 1;
+};
+
+class Engine {
+ public:
+  explicit Engine(const Job& job) : job_(job) {
+    void* handle = dlopen(job.library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle) fail(dlerror());
+    const auto base = reinterpret_cast<const OrtApiBase* (*)()>(dlsym(handle, "OrtGetApiBase"));
+    if (!base) fail("the library has no OrtGetApiBase");
+    api_ = base()->GetApi(17);
+    if (!api_) fail("the library does not offer API version 17");
+    check(api_->CreateEnv(ORT_LOGGING_LEVEL_ERROR, "bench", &env_));
+  }
+
+  void load() {
+    OrtSessionOptions* options = nullptr;
+    check(api_->CreateSessionOptions(&options));
+    check(api_->SetIntraOpNumThreads(options, job_.threads));
+    if (!job_.optimise) check(api_->SetSessionGraphOptimizationLevel(options, ORT_DISABLE_ALL));
+    check(api_->CreateSession(env_, job_.model.c_str(), options, &session_));
+    api_->ReleaseSessionOptions(options);
+  }
+
+  void make_inputs() {
+    OrtAllocator* allocator = nullptr;
+    OrtMemoryInfo* info = nullptr;
+    check(api_->GetAllocatorWithDefaultOptions(&allocator));
+    check(api_->CreateCpuMemoryInfo(OrtArenaAllocator, OrtMemTypeDefault, &info));
+    size_t n = 0;
+    check(api_->SessionGetInputCount(session_, &n));
+    for (size_t i = 0; i < n; ++i) {
+      char* name = nullptr;
+      check(api_->SessionGetInputName(session_, i, allocator, &name));
+      names_.push_back(name);
+      inputs_.push_back(make_input(i, info));
+    }
+    check(api_->SessionGetOutputCount(session_, &n));
+    for (size_t i = 0; i < n; ++i) {
+      char* name = nullptr;
+      check(api_->SessionGetOutputName(session_, i, allocator, &name));
+      output_names_.push_back(name);
+    }
+    outputs_.resize(n);
+    api_->ReleaseMemoryInfo(info);
+  }
+
+  void run() {
+    check(api_->Run(session_, nullptr, names_.data(), inputs_.data(), names_.size(), output_names_.data(), output_names_.size(), outputs_.data()));
+    for (OrtValue*& v : outputs_) {
+      api_->ReleaseValue(v);
+      v = nullptr;
+    }
+  }
+
+  [[noreturn]] static void fail(const char* why) {
+    std::printf("error %s\n", why);
+    std::fflush(stdout);
+    _exit(1);
+  }
+
+ private:
+  void check(OrtStatus* status) {
+    if (status) fail(api_->GetErrorMessage(status));
+  }
+
+  OrtValue* make_input(size_t i, OrtMemoryInfo* info) {
+    OrtTypeInfo* type = nullptr;
+    const OrtTensorTypeAndShapeInfo* tensor = nullptr;
+    check(api_->SessionGetInputTypeInfo(session_, i, &type));
+    check(api_->CastTypeInfoToTensorInfo(type, &tensor));
+    if (!tensor) fail("only tensor inputs can be measured");
+    ONNXTensorElementDataType element;
+    size_t rank = 0;
+    check(api_->GetTensorElementType(tensor, &element));
+    check(api_->GetDimensionsCount(tensor, &rank));
+    std::vector<int64_t> dims(rank);
+    std::vector<const char*> symbols(rank, nullptr);
+    check(api_->GetDimensions(tensor, dims.data(), rank));
+    check(api_->GetSymbolicDimensions(tensor, symbols.data(), rank));
+    int64_t count = 1;
+    for (size_t d = 0; d < rank; ++d) {
+      if (dims[d] < 0) dims[d] = job_.default_dim;
+      for (const auto& [name, size] : job_.dims)
+        if (symbols[d] && name == symbols[d]) dims[d] = size;
+      count *= dims[d];
+    }
+    const size_t bytes = element_bytes(element) * static_cast<size_t>(count);
+    data_.emplace_back(bytes + 64);
+    char* at = data_.back().data() + (64 - reinterpret_cast<uintptr_t>(data_.back().data()) % 64);
+    fill(element, at, count);
+    OrtValue* value = nullptr;
+    check(api_->CreateTensorWithDataAsOrtValue(info, at, bytes, dims.data(), rank, element, &value));
+    api_->ReleaseTypeInfo(type);
+    return value;
+  }
+
+  static size_t element_bytes(ONNXTensorElementDataType t) {
+    const int bits = bits_of(static_cast<DType>(t));
+    return static_cast<size_t>(std::max(8, bits)) / 8;
+  }
+  // Floats in [-1, 1), everything else 0 or 1: valid as indexes, masks and lengths.
+  static void fill(ONNXTensorElementDataType t, char* at, int64_t count) {
+    uint64_t state = 88172645463325252u;
+    for (int64_t i = 0; i < count; ++i) {
+      state ^= state << 13;
+      state ^= state >> 7;
+      state ^= state << 17;
+      if (t == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT)
+        reinterpret_cast<float*>(at)[i] = static_cast<float>(state >> 40) / 8388608.0f - 1.0f;
+      else if (t == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64)
+        reinterpret_cast<int64_t*>(at)[i] = static_cast<int64_t>(state & 1);
+      else if (t == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32)
+        reinterpret_cast<int32_t*>(at)[i] = static_cast<int32_t>(state & 1);
+      else
+        std::memset(at + static_cast<size_t>(i) * element_bytes(t), 0, element_bytes(t));
+    }
+  }
+
+  Job job_;
+  const OrtApi* api_ = nullptr;
+  OrtEnv* env_ = nullptr;
+  OrtSession* session_ = nullptr;
+  std::vector<const char*> names_, output_names_;
+  std::vector<OrtValue*> inputs_, outputs_;
+  std::vector<std::vector<char>> data_;
+};
+
+// Answers commands on stdin: "load", "first", "runs SECONDS", "memory". One line of numbers each.
+int work(const Job& job) {
+  setenv("ORT_DISABLE_TELEMETRY", "1", 1);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  Engine engine(job);
+  char line[64];
+  while (std::fgets(line, sizeof line, stdin)) {
+    if (!std::strncmp(line, "load", 4)) {
+      const double anonymous = status_kib("RssAnon:");
+      const Times t = timed([&] { engine.load(); });
+      std::printf("%.9f %.9f %.0f\n", t.cpu, t.wall, status_kib("RssAnon:") - anonymous);
+    } else if (!std::strncmp(line, "first", 5)) {
+      engine.make_inputs();
+      const Times t = timed([&] { engine.run(); });
+      std::printf("%.9f %.9f\n", t.cpu, t.wall);
+    } else if (!std::strncmp(line, "runs", 4)) {
+      const double end = clock_seconds(CLOCK_MONOTONIC) + std::atof(line + 4);
+      do {
+        const Times t = timed([&] { engine.run(); });
+        std::printf("%.9f %.9f ", t.cpu, t.wall);
+      } while (clock_seconds(CLOCK_MONOTONIC) < end);
+      std::printf("\n");
+    } else {
+      std::printf("%.0f\n", status_kib("VmHWM:"));
+    }
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+// ------------------------------------------------------------------------------------------------ the parent
+
+class Worker {
+ public:
+  explicit Worker(const Job& job) {
+    int to[2], from[2];
+    if (pipe(to) || pipe(from)) std::exit(2);
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(to[0], 0);
+      dup2(from[1], 1);
+      for (const int fd : {to[0], to[1], from[0], from[1]}) close(fd);
+      _exit(work(job));
+    }
+    close(to[0]);
+    close(from[1]);
+    in_ = fdopen(to[1], "w");
+    out_ = fdopen(from[0], "r");
+  }
+  ~Worker() {
+    std::fclose(in_);
+    std::fclose(out_);
+    waitpid(pid_, nullptr, 0);
+  }
+  // The numbers it answers; empty with error() set if it cannot.
+  std::vector<double> ask(const std::string& command) {
+    if (!error_.empty()) return {};
+    std::fprintf(in_, "%s\n", command.c_str());
+    std::fflush(in_);
+    char* line = nullptr;
+    size_t room = 0;
+    std::vector<double> out;
+    if (getline(&line, &room, out_) < 0) {
+      error_ = "the process ended";
+    } else if (!std::strncmp(line, "error ", 6)) {
+      error_ = line + 6;
+      while (!error_.empty() && error_.back() == '\n') error_.pop_back();
+    } else {
+      char* at = line;
+      for (char* end; out.push_back(std::strtod(at, &end)), end != at; at = end) {
+      }
+      out.pop_back();
+    }
+    std::free(line);
+    return out;
+  }
+  const std::string& error() const { return error_; }
+
+ private:
+  pid_t pid_;
+  FILE *in_, *out_;
+  std::string error_;
+};
+
+struct Options {
+  std::vector<std::string> models, dims;
+  std::string peer, ours;
+  std::vector<int> threads{1, 2};
+  double seconds = 2;
+  int64_t dim = 1;
+  bool no_optimisation = false, suite = false;
+};
+
+std::string in_units(double seconds) {
+  char text[32];
+  if (seconds >= 1)
+    std::snprintf(text, sizeof text, "%.3f s", seconds);
+  else if (seconds >= 1e-3)
+    std::snprintf(text, sizeof text, "%.3f ms", seconds * 1e3);
+  else
+    std::snprintf(text, sizeof text, "%.3f us", seconds * 1e6);
+  return text;
+}
+
+void row(const char* what, double ours, double peer) {
+  if (peer > 0)
+    std::printf("  %-22s %14s %14s   %.3f\n", what, in_units(ours).c_str(), in_units(peer).c_str(), ours / peer);
+  else
+    std::printf("  %-22s %14s\n", what, in_units(ours).c_str());
+}
+
+double median(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  return v.empty() ? 0 : v[v.size() / 2];
+}
+
+int compare(const std::string& model, int threads, const Options& o, bool optimise) {
+  Job job;
+  job.model = model;
+  job.threads = threads;
+  job.optimise = optimise;
+  job.default_dim = o.dim;
+  for (const std::string& d : o.dims)
+    if (const size_t eq = d.find('='); eq != d.npos) job.dims.push_back({d.substr(0, eq), std::atoll(d.c_str() + eq + 1)});
+  std::vector<std::unique_ptr<Worker>> workers;
+  for (const std::string& library : {o.ours, o.peer}) {
+    if (library.empty()) continue;
+    job.library = library;
+    workers.push_back(std::make_unique<Worker>(job));
+  }
+  std::printf("%s, %d thread%s, target %s%s\n", fs::path(model).filename().c_str(), threads, threads == 1 ? "" : "s",
+              std::string(target_name(best_target())).c_str(), optimise ? "" : ", rewrites off");
+  std::vector<double> load[2], first[2], cpu[2], wall[2];
+  double memory[2] = {};
+  for (size_t w = 0; w < workers.size(); ++w) load[w] = workers[w]->ask("load");
+  for (size_t w = 0; w < workers.size(); ++w) first[w] = workers[w]->ask("first");
+  const int bursts = 10;
+  for (int b = 0; b < bursts; ++b)
+    for (size_t w = 0; w < workers.size(); ++w) {
+      const std::vector<double> times = workers[w]->ask("runs " + std::to_string(o.seconds / bursts));
+      for (size_t i = 0; i + 1 < times.size(); i += 2) {
+        cpu[w].push_back(times[i]);
+        wall[w].push_back(times[i + 1]);
+      }
+    }
+  for (size_t w = 0; w < workers.size(); ++w)
+    if (const auto m = workers[w]->ask("memory"); !m.empty()) memory[w] = m[0];
+  for (size_t w = 0; w < workers.size(); ++w)
+    if (!workers[w]->error().empty()) {
+      std::printf("  %s: %s\n", w == 0 ? "ours" : "peer", workers[w]->error().c_str());
+      if (w == 0) return 1;
+      load[1].clear();
+    }
+  const bool both = workers.size() == 2 && !load[1].empty();
+  std::printf("  %-22s %14s %14s   %s\n", "", "ours", both ? "peer" : "", both ? "ours/peer" : "");
+  const auto least = [](const std::vector<double>& v) { return v.empty() ? 0 : *std::min_element(v.begin(), v.end()); };
+  row("load, cpu", load[0][0], both ? load[1][0] : 0);
+  row("first run, cpu", first[0][0], both ? first[1][0] : 0);
+  row("run, cpu min", least(cpu[0]), both ? least(cpu[1]) : 0);
+  row("run, cpu median", median(cpu[0]), both ? median(cpu[1]) : 0);
+  row("run, wall min", least(wall[0]), both ? least(wall[1]) : 0);
+  row("run, wall median", median(wall[0]), both ? median(wall[1]) : 0);
+  row("load + first, cpu", load[0][0] + first[0][0], both ? load[1][0] + first[1][0] : 0);
+  std::printf("  %-22s %10.1f MiB", "anonymous after load", load[0][2] / 1024);
+  if (both) std::printf(" %10.1f MiB   %.3f", load[1][2] / 1024, load[0][2] / std::max(1.0, load[1][2]));
+  std::printf("\n  %-22s %10.1f MiB", "peak memory", memory[0] / 1024);
+  if (both) std::printf(" %10.1f MiB   %.3f", memory[1] / 1024, memory[0] / memory[1]);
+  std::printf("\n");
+  return 0;
+}
+
+// ------------------------------------------------------------------------------------------------ models made on the spot
+
+Status write_chain(const std::string& path, const char* op, int nodes, bool with_constant) {
+  ir::GraphBuilder g;
+  TRY(g.input("x", Fact::tensor(DType::f32, std::vector<Dim>{16})));
+  g.output("y", Fact::tensor(DType::f32, std::vector<Dim>{16}));
+  if (with_constant) {
+    TRY_ASSIGN(c, Tensor::of<float>(Shape{16}, std::vector<float>(16, 0.001f)));
+    TRY(g.initializer("c", Weight::from(c)));
+  }
+  std::string previous = "x";
+  for (int i = 0; i < nodes; ++i) {
+    ir::Node n;
+    n.op_type = op;
+    n.name = format("node_{}", i);
+    const std::string out = i + 1 == nodes ? "y" : format("v{}", i);
+    const std::string_view in[] = {previous, "c"}, outs[] = {out};
+    TRY(g.node(std::move(n), {in, with_constant ? 2u : 1u}, outs));
+    previous = out;
+  }
+  Model model;
+  model.ir_version = 8;
+  model.opsets = {{"", 17}};
+  model.graph = g.finish();
+  return onnx::save_model(model, path);
+}
+
+// 100 matrices of 4 MiB in a file beside the model.
+Status write_external(const fs::path& folder) {
+  constexpr int kCount = 100;
+  constexpr int64_t kSide = 1024;
+  std::ofstream(folder / "weights.bin", std::ios::binary);
+  fs::resize_file(folder / "weights.bin", static_cast<uintmax_t>(kCount) * kSide * kSide * 4);
+  ir::GraphBuilder g;
+  TRY(g.input("x", Fact::tensor(DType::f32, std::vector<Dim>{1, kSide})));
+  g.output("y", Fact::tensor(DType::f32, std::vector<Dim>{1, kSide}));
+  std::string previous = "x";
+  for (int i = 0; i < kCount; ++i) {
+    Weight w;
+    w.dtype = DType::f32;
+    w.shape = Shape{kSide, kSide};
+    w.location = "weights.bin";
+    w.location_offset = static_cast<uint64_t>(i) * kSide * kSide * 4;
+    const std::string name = format("w{}", i), out = i + 1 == kCount ? "y" : format("v{}", i);
+    TRY(g.initializer(name, std::move(w)));
+    ir::Node n;
+    n.op_type = "MatMul";
+    n.name = format("layer_{}", i);
+    const std::string_view in[] = {previous, name}, outs[] = {out};
+    TRY(g.node(std::move(n), in, outs));
+    previous = out;
+  }
+  Model model;
+  model.ir_version = 8;
+  model.opsets = {{"", 17}};
+  model.graph = g.finish();
+  return onnx::save_model(model, (folder / "external_400MiB.onnx").string());
+}
+
+int run_suite(const Options& o) {
+  const fs::path folder = fs::temp_directory_path() / format("tessera_bench_{}", static_cast<int64_t>(getpid()));
+  fs::create_directories(folder);
+  int worst = 0;
+  const auto need = [&](const Status& s) {
+    if (!s.ok()) std::fprintf(stderr, "%s\n", s.message().c_str()), worst = 1;
+  };
+  need(write_chain((folder / "chain_1000_add.onnx").string(), "Add", 1000, true));
+  need(write_chain((folder / "chain_100000_relu.onnx").string(), "Relu", 100000, false));
+  need(write_chain((folder / "chain_200000_relu.onnx").string(), "Relu", 200000, false));
+  need(write_external(folder));
+  for (const char* name : {"chain_1000_add.onnx", "chain_100000_relu.onnx", "chain_200000_relu.onnx", "external_400MiB.onnx"})
+    worst = std::max(worst, compare((folder / name).string(), 1, o, false));
+  fs::remove_all(folder);
+  return worst;
+}
+
+// The library of an onnxruntime wheel in build/venv, if there is one.
+std::string find_peer() {
+  const fs::path venv = "build/venv/lib";
+  std::error_code ec;
+  for (const auto& e : fs::recursive_directory_iterator(venv, ec))
+    if (e.path().filename().string().rfind("libonnxruntime.so.", 0) == 0) return e.path().string();
+  return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Measure models with Tessera and a peer library, interleaved in one run"};
+  app.footer("Examples:\n  tessera_bench --suite\n  tessera_bench tests/models/demo/digits.onnx --threads 1,2\n"
+             "  tessera_bench model.onnx --peer /path/to/libonnxruntime.so --dim batch=8 --seconds 5\n");
+  Options o;
+  o.ours = (fs::canonical("/proc/self/exe").parent_path().parent_path() / "lib/libtessera.so").string();
+  app.add_option("models", o.models, ".onnx files");
+  app.add_option("--peer", o.peer, "Library with ORT's C ABI (default: the onnxruntime wheel in build/venv)");
+  app.add_option("--ours", o.ours, "Our library");
+  app.add_option("--threads", o.threads, "Thread counts")->delimiter(',');
+  app.add_option("--seconds", o.seconds, "Seconds of runs per library and thread count");
+  app.add_option("--dim", o.dims, "Size of a named dimension: batch=4");
+  app.add_option("--default-dim", o.dim, "Size of the other symbolic dimensions");
+  app.add_flag("--no-rewrites", o.no_optimisation, "Turn graph rewrites off on both sides");
+  app.add_flag("--suite", o.suite, "Chains of small nodes and a 400 MiB external-data model, made on the spot");
+  CLI11_PARSE(app, argc, argv);
+  if (o.peer.empty()) o.peer = find_peer();
+  if (o.peer.empty()) std::printf("no peer library found; run ./dev setup or give --peer\n");
+  if (!o.suite && o.models.empty()) o.models.push_back("tests/models/demo/digits.onnx");
+  int worst = o.suite ? run_suite(o) : 0;
+  for (const std::string& model : o.models)
+    for (const int t : o.threads) worst = std::max(worst, compare(model, t, o, !o.no_optimisation));
+  return worst;
+}
