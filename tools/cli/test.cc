@@ -1,6 +1,4 @@
 // tessera test: runs folders of ONNX test data (model.onnx beside test_data_set_*) and compares.
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -27,8 +25,7 @@ struct TestOptions {
   std::vector<std::string> folders;
   std::string corpus, filter;
   bool by_op = false, verbose = false, json = false;
-  int threads = 0;
-  std::string target;
+  MachineOptions machine;
 };
 
 Result<std::vector<Value>> read_values(const fs::path& set, const std::string& kind,
@@ -91,20 +88,16 @@ std::vector<Case> collect(const TestOptions& o) {
 
 int run(const TestOptions& o) {
   SessionOptions options;
-  options.threads = o.threads;
-  if (!o.target.empty()) {
-    if (Status s = options.set("session.cpu_target", o.target); !s.ok())
-      return std::fprintf(stderr, "%s\n", s.message().c_str()), 2;
-  }
+  if (Status s = o.machine.apply(options); !s.ok()) return complain(s.message(), kUsage);
   const std::vector<Case> cases = collect(o);
   if (cases.empty())
-    return std::fprintf(stderr, "no test case found; give folders that hold model.onnx and test_data_set_0\n"), 2;
+    return complain("no test case found; give folders that hold model.onnx and test_data_set_0", kUsage);
   std::map<std::string, std::pair<int, int>> groups;
   int passed = 0, done = 0;
-  const bool progress = isatty(2);
+  Progress progress;
   auto report = nlohmann::json::array();
   for (const Case& c : cases) {
-    if (progress) std::fprintf(stderr, "\r%d/%zu %-60.60s", done, cases.size(), c.name.c_str());
+    progress.say(format("{}/{} {}", done, cases.size(), c.name));
     const std::string wrong = run_case(c, options);
     ++done;
     ++groups[c.group].second;
@@ -116,7 +109,7 @@ int run(const TestOptions& o) {
     }
     if (o.json) report.push_back({{"name", c.name}, {"group", c.group}, {"passed", wrong.empty()}, {"why", wrong}});
   }
-  if (progress) std::fprintf(stderr, "\r%-80s\r", "");
+  progress.say({});
   if (o.json) {
     std::printf("%s\n", report.dump(1).c_str());
   } else {
@@ -125,9 +118,10 @@ int run(const TestOptions& o) {
         std::printf("%-32s %4d of %4d%s\n", name.c_str(), count.first, count.second,
                     count.first == count.second ? "" : "  <-");
     std::printf("%d passed, %zu failed, target %s, %d threads\n", passed, cases.size() - static_cast<size_t>(passed),
-                std::string(target_name(options.target)).c_str(), o.threads > 0 ? o.threads : usable_processors());
+                std::string(target_name(options.target)).c_str(),
+                o.machine.threads > 0 ? o.machine.threads : usable_processors());
   }
-  return passed == static_cast<int>(cases.size()) ? 0 : 1;
+  return passed == static_cast<int>(cases.size()) ? kOk : kFailed;
 }
 
 }  // namespace
@@ -142,8 +136,7 @@ void add_test(CLI::App& app, int& exit_code) {
   cmd->add_flag("--group-by-op", o->by_op, "Print passed and total per operator");
   cmd->add_flag("-v,--verbose", o->verbose, "Say why each failing case fails");
   cmd->add_flag("--json", o->json, "Print one JSON object per case");
-  cmd->add_option("--threads", o->threads, "Threads per run (default: all)");
-  cmd->add_option("--target", o->target, "Highest CPU target to use: scalar, sse4, avx2, avx512");
+  o->machine.add_to(*cmd);
   cmd->callback([o, &exit_code] { exit_code = run(*o); });
 }
 
