@@ -1,7 +1,8 @@
 // tessera_bench: our library beside a peer (any library with ORT's C ABI), in one run.
 //
-// Each library lives in a process of its own and is asked for bursts of runs in turn, so that both see the same machine.
-// CPU time and wall time, minimum and median; load, first run, steady run, peak memory. A ratio below 1 means we are faster.
+// Each library lives in a process of its own and is asked for bursts of runs in turn, so that both see the same
+// machine. CPU time and wall time, minimum and median; load, first run, steady run, peak memory. A ratio below 1 means
+// we are faster.
 #include <dlfcn.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -49,7 +50,8 @@ double status_kib(const char* key) {
   return 0;
 }
 
-// ------------------------------------------------------------------------------------------------ one library, one process
+// ------------------------------------------------------------------------------------------------ one library, one
+// process
 
 struct Job {
   std::string library, model;
@@ -104,7 +106,8 @@ class Engine {
   }
 
   void run() {
-    check(api_->Run(session_, nullptr, names_.data(), inputs_.data(), names_.size(), output_names_.data(), output_names_.size(), outputs_.data()));
+    check(api_->Run(session_, nullptr, names_.data(), inputs_.data(), names_.size(), output_names_.data(),
+                    output_names_.size(), outputs_.data()));
     for (OrtValue*& v : outputs_) {
       api_->ReleaseValue(v);
       v = nullptr;
@@ -307,7 +310,8 @@ int compare(const std::string& model, int threads, const Options& o, bool optimi
   job.optimise = optimise;
   job.default_dim = o.dim;
   for (const std::string& d : o.dims)
-    if (const size_t eq = d.find('='); eq != d.npos) job.dims.push_back({d.substr(0, eq), std::atoll(d.c_str() + eq + 1)});
+    if (const size_t eq = d.find('='); eq != d.npos)
+      job.dims.push_back({d.substr(0, eq), std::atoll(d.c_str() + eq + 1)});
   std::vector<std::unique_ptr<Worker>> workers;
   for (const std::string& library : {o.ours, o.peer}) {
     if (library.empty()) continue;
@@ -355,7 +359,8 @@ int compare(const std::string& model, int threads, const Options& o, bool optimi
   return 0;
 }
 
-// ------------------------------------------------------------------------------------------------ models made on the spot
+// ------------------------------------------------------------------------------------------------ models made on the
+// spot
 
 Status write_chain(const std::string& path, const char* op, int nodes, bool with_constant) {
   ir::GraphBuilder g;
@@ -425,7 +430,8 @@ int run_suite(const Options& o) {
   need(write_chain((folder / "chain_100000_relu.onnx").string(), "Relu", 100000, false));
   need(write_chain((folder / "chain_200000_relu.onnx").string(), "Relu", 200000, false));
   need(write_external(folder));
-  for (const char* name : {"chain_1000_add.onnx", "chain_100000_relu.onnx", "chain_200000_relu.onnx", "external_400MiB.onnx"})
+  for (const char* name :
+       {"chain_1000_add.onnx", "chain_100000_relu.onnx", "chain_200000_relu.onnx", "external_400MiB.onnx"})
     worst = std::max(worst, compare((folder / name).string(), 1, o, false));
   fs::remove_all(folder);
   return worst;
@@ -444,8 +450,9 @@ std::string find_peer() {
 
 int main(int argc, char** argv) {
   CLI::App app{"Measure models with Tessera and a peer library, interleaved in one run"};
-  app.footer("Examples:\n  tessera_bench --suite\n  tessera_bench tests/models/demo/digits.onnx --threads 1,2\n"
-             "  tessera_bench model.onnx --peer /path/to/libonnxruntime.so --dim batch=8 --seconds 5\n");
+  app.footer(
+      "Examples:\n  tessera_bench --suite\n  tessera_bench tests/models/demo/digits.onnx --threads 1,2\n"
+      "  tessera_bench model.onnx --peer /path/to/libonnxruntime.so --dim batch=8 --seconds 5\n");
   Options o;
   o.ours = (fs::canonical("/proc/self/exe").parent_path().parent_path() / "lib/libtessera.so").string();
   app.add_option("models", o.models, ".onnx files");

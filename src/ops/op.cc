@@ -202,7 +202,8 @@ Status Call::allocate(int o, DType dtype, Shape shape) {
   if (!wants(o)) return {};
   Slot& s = out_slot(o);
   if (bytes_for(dtype, shape.count()).value_or(INT64_MAX) > f_.scope->max_tensor_bytes)
-    return error(Code::fail, "output {} would be {}{}, more than {} bytes", o, name_of(dtype), shape.dims(), f_.scope->max_tensor_bytes);
+    return error(Code::fail, "output {} would be {}{}, more than {} bytes", o, name_of(dtype), shape.dims(),
+                 f_.scope->max_tensor_bytes);
   TRY_ASSIGN(t, Tensor::allocate(dtype, shape));
   s.changed = s.changed || !(s.shape == shape) || s.dtype != dtype;
   s.shape = std::move(shape);

@@ -18,7 +18,8 @@ TypeSet kernel_types(const Op& op, bool input, int i) {
       const uint32_t bit = input ? in_arg(std::min(i, 15)) : out_arg(std::min(i, 15));
       bool covers = r.args & bit;
       if (!covers && (r.args & (input ? kRestIn : kRestOut)))
-        for (int j = 0; j < i; ++j) covers = covers || (r.args & (input ? in_arg(std::min(j, 14)) : out_arg(std::min(j, 14))));
+        for (int j = 0; j < i; ++j)
+          covers = covers || (r.args & (input ? in_arg(std::min(j, 14)) : out_arg(std::min(j, 14))));
       if (covers) out = out | r.native | r.widened, named = true;
     }
     if (!named) return kEveryType;  // the kernel does not look at it
@@ -34,7 +35,8 @@ TEST(KernelTypes, VersionsAreThoseOfTheStandard) {
       EXPECT_TRUE(s.deprecated || std::count(op->versions.begin(), op->versions.end(), s.since_version) == 1)
           << op->name << " lacks version " << s.since_version;
     for (const int16_t v : op->versions)
-      EXPECT_TRUE(std::any_of(versions.begin(), versions.end(), [&](const spec::Signature& s) { return s.since_version == v; }))
+      EXPECT_TRUE(
+          std::any_of(versions.begin(), versions.end(), [&](const spec::Signature& s) { return s.since_version == v; }))
           << op->name << " has version " << v << ", which the standard does not";
   }
 }
@@ -48,7 +50,8 @@ TEST(KernelTypes, EveryTypeOfTheStandardHasAKernel) {
         for (size_t i = 0; i < arguments.size(); ++i) {
           const TypeSet want{arguments[i].types().mask(spec::TypeKind::tensor)};
           const TypeSet missing = want - kernel_types(*op, input, static_cast<int>(i));
-          EXPECT_TRUE(missing.empty()) << op->name << "-" << s.since_version << (input ? " input " : " output ") << i << " lacks " << names_of(missing);
+          EXPECT_TRUE(missing.empty()) << op->name << "-" << s.since_version << (input ? " input " : " output ") << i
+                                       << " lacks " << names_of(missing);
         }
       };
       check(s.inputs(), true);

@@ -1,4 +1,5 @@
-// What the plan promises: no allocation in the steady state, a slab of the planned size, cheap rebinding, weights in place.
+// What the plan promises: no allocation in the steady state, a slab of the planned size, cheap rebinding, weights in
+// place.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -30,7 +31,8 @@ struct Row {
   const char* op;
   std::vector<const char*> in;
 };
-Result<std::string> model_of(std::vector<Row> rows, std::vector<Dim> shape, const char* output, const std::vector<float>* constant = nullptr) {
+Result<std::string> model_of(std::vector<Row> rows, std::vector<Dim> shape, const char* output,
+                             const std::vector<float>* constant = nullptr) {
   ir::GraphBuilder g;
   TRY(g.input("x", Fact::tensor(DType::f32, shape)));
   if (constant) {
@@ -64,7 +66,9 @@ TEST(Plan, SteadyRunsAllocateNothing) {
   std::vector<Row> rows;
   std::vector<std::string> names;
   for (int i = 0; i < 100; ++i) names.push_back("v" + std::to_string(i));
-  for (int i = 0; i < 100; ++i) rows.push_back({names[static_cast<size_t>(i)].c_str(), "Add", {i ? names[static_cast<size_t>(i - 1)].c_str() : "x", "c"}});
+  for (int i = 0; i < 100; ++i)
+    rows.push_back(
+        {names[static_cast<size_t>(i)].c_str(), "Add", {i ? names[static_cast<size_t>(i - 1)].c_str() : "x", "c"}});
   const std::vector<float> c(16, 1.0f);
   const auto bytes = model_of(rows, {16}, "v99", &c);
   ASSERT_TRUE(bytes.ok());
@@ -82,7 +86,11 @@ TEST(Plan, SteadyRunsAllocateNothing) {
 
 TEST(Plan, TheSlabIsAsLargeAsThePeak) {
   // a and b live together, then c: two buffers at the peak, and the last step runs in place.
-  const auto bytes = model_of({{"a", "Relu", {"x"}}, {"b", "Sigmoid", {"x"}}, {"s", "Add", {"a", "b"}}, {"t", "Relu", {"s"}}, {"y", "Sigmoid", {"t"}}},
+  const auto bytes = model_of({{"a", "Relu", {"x"}},
+                               {"b", "Sigmoid", {"x"}},
+                               {"s", "Add", {"a", "b"}},
+                               {"t", "Relu", {"s"}},
+                               {"y", "Sigmoid", {"t"}}},
                               {1024, 64}, "y");
   ASSERT_TRUE(bytes.ok());
   auto session = open(*bytes);
@@ -97,7 +105,8 @@ TEST(Plan, TheSlabIsAsLargeAsThePeak) {
 
 TEST(Plan, AShapeReadAtTheEndKeepsNoBytesAlive) {
   // Shape(a) runs last, but a's bytes are free after Relu.
-  const auto with = model_of({{"a", "Relu", {"x"}}, {"b", "Relu", {"a"}}, {"s", "Sigmoid", {"b"}}, {"y", "Shape", {"a"}}}, {1 << 16}, "s");
+  const auto with = model_of(
+      {{"a", "Relu", {"x"}}, {"b", "Relu", {"a"}}, {"s", "Sigmoid", {"b"}}, {"y", "Shape", {"a"}}}, {1 << 16}, "s");
   ASSERT_TRUE(with.ok());
   auto session = open(*with);
   ASSERT_TRUE(session);
@@ -109,7 +118,8 @@ TEST(Plan, AShapeReadAtTheEndKeepsNoBytesAlive) {
 
 TEST(Plan, ChangingShapesGiveRightAnswers) {
   const std::vector<float> c{1.0f};
-  const auto bytes = model_of({{"a", "Add", {"x", "c"}}, {"b", "Mul", {"a", "a"}}, {"y", "Sub", {"b", "x"}}}, {DimPool().symbol("N")}, "y", &c);
+  const auto bytes = model_of({{"a", "Add", {"x", "c"}}, {"b", "Mul", {"a", "a"}}, {"y", "Sub", {"b", "x"}}},
+                              {DimPool().symbol("N")}, "y", &c);
   ASSERT_TRUE(bytes.ok());
   auto session = open(*bytes);
   ASSERT_TRUE(session);
@@ -120,7 +130,8 @@ TEST(Plan, ChangingShapesGiveRightAnswers) {
     std::vector<Value> out(1);
     ASSERT_TRUE(session->run(in, out).ok());
     ASSERT_EQ(out[0].tensor()->count(), n);
-    for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(out[0].tensor()->values<float>()[i], (x[i] + 1) * (x[i] + 1) - x[i]);
+    for (size_t i = 0; i < x.size(); ++i)
+      ASSERT_EQ(out[0].tensor()->values<float>()[i], (x[i] + 1) * (x[i] + 1) - x[i]);
   }
 }
 
@@ -133,7 +144,8 @@ TEST(Plan, WeightsHandedOverAreUsedInPlace) {
   std::ifstream model_file(folder + "external.onnx", std::ios::binary);
   const std::string model{std::istreambuf_iterator<char>(model_file), {}};
   SessionOptions options;
-  EXPECT_FALSE(Session::from_bytes(borrow_bytes(model.data(), model.size()), options).ok()) << "a model in memory must not read the current folder";
+  EXPECT_FALSE(Session::from_bytes(borrow_bytes(model.data(), model.size()), options).ok())
+      << "a model in memory must not read the current folder";
   options.external_files["./external.bin"] = borrow_bytes((*buffer)->data(), (*buffer)->size());
   auto session = open(model, options);
   ASSERT_TRUE(session);
