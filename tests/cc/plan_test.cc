@@ -2,11 +2,13 @@
 // place.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <new>
+#include <random>
 
 #include "formats/onnx/writer.h"
 #include "session/session.h"
@@ -100,7 +102,6 @@ TEST(Plan, TheSlabIsAsLargeAsThePeak) {
   ASSERT_TRUE(session->run(in, out).ok());
   EXPECT_EQ(session->memory().planned_peak, 2 * 1024 * 64 * 4);
   EXPECT_EQ(session->memory().slab_bytes, session->memory().planned_peak);
-  EXPECT_EQ(session->loaded().planned_peak - 1024 * 64 * 4, session->memory().planned_peak - 1024 * 64 * 4);
 }
 
 TEST(Plan, AShapeReadAtTheEndKeepsNoBytesAlive) {
@@ -114,6 +115,50 @@ TEST(Plan, AShapeReadAtTheEndKeepsNoBytesAlive) {
   std::vector<Value> out(1);
   ASSERT_TRUE(session->run(in, out).ok());
   EXPECT_EQ(session->memory().planned_peak, (1 << 16) * 4);
+}
+
+// Unfused DequantizeLinear + MatMul layers, listed at random: weights are expanded one at a time whatever the listing.
+TEST(Plan, PeakDoesNotDependOnTheListing) {
+  constexpr int kLayers = 16;
+  constexpr int64_t kSide = 256;
+  std::vector<int8_t> zeros(kSide * kSide, 0);
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    ir::GraphBuilder g;
+    ASSERT_TRUE(g.input("x0", Fact::tensor(DType::f32, std::vector<Dim>{1, kSide})).ok());
+    ASSERT_TRUE(g.initializer("scale", Weight::from(*Tensor::scalar(1.0f))).ok());
+    std::vector<std::pair<ir::Node, std::vector<std::string>>> nodes;  // inputs, then the output
+    for (int i = 0; i < kLayers; ++i) {
+      const std::string q = format("q{}", i), w = format("w{}", i);
+      ASSERT_TRUE(g.initializer(q, Weight::from(*Tensor::of<int8_t>(Shape{kSide, kSide}, zeros))).ok());
+      ir::Node dequantize, product;
+      dequantize.op_type = "DequantizeLinear";
+      dequantize.name = "d" + std::to_string(i);
+      product.op_type = "MatMul";
+      product.name = "m" + std::to_string(i);
+      nodes.push_back({dequantize, {q, "scale", w}});
+      nodes.push_back({product, {format("x{}", i), w, format("x{}", i + 1)}});
+    }
+    std::shuffle(nodes.begin(), nodes.end(), std::mt19937(seed));
+    for (auto& [node, names] : nodes) {
+      std::vector<std::string_view> in(names.begin(), names.end() - 1);
+      const std::string_view out[] = {names.back()};
+      ASSERT_TRUE(g.node(node, in, out).ok());
+    }
+    g.output(format("x{}", kLayers), Fact{});
+    Model m;
+    m.ir_version = 10;
+    m.opsets = {{"", 21}};
+    m.graph = g.finish();
+    const auto bytes = onnx::write_model(m);
+    ASSERT_TRUE(bytes.ok());
+    auto session = open(*bytes);
+    ASSERT_TRUE(session);
+    const std::vector<Value> in{*Tensor::allocate(DType::f32, Shape{1, kSide})};
+    std::vector<Value> out(1);
+    ASSERT_TRUE(session->run(in, out).ok());
+    EXPECT_LE(session->memory().slab_bytes, 2 * kSide * kSide * 4 + 64 * 1024) << "listing " << seed;
+    EXPECT_LE(session->loaded().planned_peak, kSide * kSide * 4 + 2 * kSide * 4) << "listing " << seed;
+  }
 }
 
 TEST(Plan, ChangingShapesGiveRightAnswers) {
