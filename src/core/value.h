@@ -35,6 +35,17 @@ struct None {};
 class Value {
  public:
   Value() = default;
+  Value(const Value&) = default;
+  Value& operator=(const Value&) = default;
+  // What was moved from is empty.
+  Value(Value&& o) noexcept : v_(std::move(o.v_)) { o.v_.emplace<std::monostate>(); }
+  Value& operator=(Value&& o) noexcept {
+    if (this != &o) {
+      v_ = std::move(o.v_);
+      o.v_.emplace<std::monostate>();
+    }
+    return *this;
+  }
   Value(Tensor t) : v_(std::move(t)) {}
   Value(std::shared_ptr<SparseTensor> s) : v_(std::move(s)) {}
   Value(std::shared_ptr<Sequence> s) : v_(std::move(s)) {}

@@ -174,7 +174,7 @@ class ShapeCall<int64_t> {
   int rank(int i) const { return slots_[in_[i]].shape.rank(); }
   int64_t dim(int i, int k) const { return slots_[in_[i]].shape[k]; }
   std::span<const int64_t> dims(int i) const { return slots_[in_[i]].shape.dims(); }
-  // The integers in input i, when they are known.
+  // The integers in input i, when they are known; floats are truncated.
   std::optional<std::span<const int64_t>> content(int i);
   // The number in a one-element input i, when it is known.
   std::optional<double> real(int i);
@@ -385,11 +385,11 @@ struct Op {
   TypeFn* types = type_of_input<0>;
   ShapeFn* shape = nullptr;  // null: the kernel allocates its outputs, or they are no tensors
   std::span<const Kernel> kernels;
-  uint32_t shape_inputs = 0;  // inputs whose content the shape function reads
-  uint32_t header_only = 0;   // inputs of which only the shape is read
-  int view = -1;              // output 0 is input `view` under another shape
-  uint32_t inplace = 0;       // inputs whose memory output 0 may take over when sizes agree
-  bool random = false;        // two calls may differ: never folded, never run early
+  uint32_t shape_inputs = 0;   // inputs whose content the shape function reads
+  uint32_t header_only = 0;    // inputs of which only the shape is read
+  int view = -1;               // output 0 is input `view` under another shape
+  uint32_t inplace = 0;        // inputs whose memory output 0 may take over when sizes agree
+  bool random = false;         // two calls may differ: never folded, never run early
   bool maps_elements = false;  // its body sees the elements of sequences, not the sequences
   int64_t (*scratch)(const void* params, std::span<const Shape* const> in) = nullptr;  // bytes per lane
   std::span<const Packing> packs = {};

@@ -257,8 +257,8 @@ Status Context::bind_step(const Step& step) {
     TRY(step.op->shape(step.node->params.get(), call));
     for (const uint32_t o : out)
       if (o && bytes_of(o) > scope_.max_tensor_bytes)
-        return error(Code::fail, "an output would be {}{}, more than {} bytes", name_of(slots_[o].dtype), slots_[o].shape.dims(),
-                     scope_.max_tensor_bytes);
+        return error(Code::fail, "an output would be {}{}, more than {} bytes", name_of(slots_[o].dtype),
+                     slots_[o].shape.dims(), scope_.max_tensor_bytes);
     if (step.at_bind) TRY(run_at_bind(step));
   }
   for (const Conversion& c : step.narrow) {
@@ -332,7 +332,8 @@ Status Context::assign_memory(int segment) {
   }
   const Offsets offsets = assign_offsets(lives);
   if (offsets.slab_bytes > scope_.max_run_bytes)
-    return error(Code::fail, "the run wants {} bytes for activations, more than {}", offsets.slab_bytes, scope_.max_run_bytes);
+    return error(Code::fail, "the run wants {} bytes for activations, more than {}", offsets.slab_bytes,
+                 scope_.max_run_bytes);
   for (size_t i = 0; i < s.owners.size(); ++i) s.offset[i] = offsets.offset[static_cast<size_t>(joined[i])];
   for (size_t i = 0; i < s.owners.size(); ++i)
     s.reserved[i] = std::max(s.reserved[i], lives[static_cast<size_t>(joined[i])].bytes);
@@ -490,8 +491,8 @@ Status Context::execute(int segment, Profile* profile) {
   return {};
 }
 
-// A value that was not written in place. A body shares whatever outlives the run. Callers get tensors of their own: what
-// inputs, constants or other values also hold is copied.
+// A value that was not written in place. A body shares whatever outlives the run. Callers get tensors of their own:
+// what inputs, constants or other values also hold is copied.
 Result<Value> Context::output_of(uint32_t slot) {
   const Tensor* t = held_[slot].tensor();
   if (!t) return held_[slot];

@@ -78,11 +78,14 @@ Status shape(const Params& p, ShapeCall<D>& c) {
   if (const char* wanted = spread(rank, *pads, c.has(3) ? &axes : nullptr, sides)) return c.refuse(1, wanted);
   for (int i = 0; i < rank; ++i) {
     const D dim = c.dim(0, i), before = sides[0][i], after = sides[1][i];
-    out.push(dim + before + after);
-    if (!known(dim) || !known(before) || !known(after)) continue;
+    if (!known(dim) || !known(before) || !known(after)) {
+      out.push(dim + before + after);
+      continue;
+    }
     int64_t padded = 0;
     if (const char* wanted = check_axis(p.mode, number(dim), number(before), number(after), &padded))
       return c.refuse(1, format("{} (axis {})", wanted, i));
+    out.push(D(padded));
   }
   return c.set(0, out);
 }

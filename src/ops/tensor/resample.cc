@@ -55,36 +55,55 @@ float cubic(float a, float x) {
   return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
+template <class T>
+Result<T*> buffer(int64_t count, std::shared_ptr<Bytes>& keep) {
+  int64_t bytes;
+  if (!checked_mul(count, sizeof(T), &bytes)) return invalid("an intermediate of {} elements is too large", count);
+  TRY_ASSIGN(memory, allocate_bytes(static_cast<size_t>(bytes)));
+  keep = std::move(memory);
+  return reinterpret_cast<T*>(keep->data());
+}
+
 // The neighbours of every output element along one axis.
 struct Taps {
   int64_t count = 0;
-  std::vector<int64_t> index;  // [out][count]
-  std::vector<float> weight;
+  int64_t* index = nullptr;  // [out][count]
+  float* weight = nullptr;
+  std::shared_ptr<Bytes> index_memory, weight_memory;
 
-  Taps(const ResizeRule& rule, const ResizeAxis& a) {
+  static Result<Taps> of(const ResizeRule& rule, const ResizeAxis& a) {
     const float shrink = rule.antialias ? std::min(a.scale, 1.0f) : 1.0f;
     const float reach = rule.mode == ResizeMode::cubic ? 2 : 1;
+    if (!(reach / shrink < 0x1p31f)) return invalid("the scale {} is too small to smooth", a.scale);
+    Taps t;
     const auto start = static_cast<int64_t>(std::floor(-reach / shrink)) + 1;
-    count = 2 - 2 * start;
-    index.resize(static_cast<size_t>(a.out * count));
-    weight.resize(index.size());
-    for (int64_t i = 0; i < a.out; ++i) {
-      const float x = inside(a, position(rule, a, i)), base = std::ceil(x) - 1;
-      float sum = 0;
-      const auto at = static_cast<size_t>(i * count);
-      for (int64_t k = 0; k < count; ++k) {
-        const int64_t from = static_cast<int64_t>(base) + start + k;
-        const float distance = (static_cast<float>(start + k) - (x - base)) * shrink;
-        float w =
-            rule.mode == ResizeMode::cubic ? cubic(rule.cubic_a, distance) : std::max(0.0f, 1 - std::abs(distance));
-        if (rule.exclude_outside && (from < 0 || from >= a.in)) w = 0;
-        index[at + static_cast<size_t>(k)] = std::clamp<int64_t>(from, 0, a.in - 1);
-        weight[at + static_cast<size_t>(k)] = w;
-        sum += w;
-      }
-      if ((rule.antialias || rule.exclude_outside) && sum != 0)
-        for (int64_t k = 0; k < count; ++k) weight[at + static_cast<size_t>(k)] /= sum;
+    t.count = 2 - 2 * start;
+    int64_t all;
+    if (!checked_mul(a.out, t.count, &all)) return invalid("an axis of {} elements is too long", a.out);
+    TRY_ASSIGN(index, buffer<int64_t>(all, t.index_memory));
+    TRY_ASSIGN(weight, buffer<float>(all, t.weight_memory));
+    t.index = index;
+    t.weight = weight;
+    for (int64_t i = 0; i < a.out; ++i) t.fill(rule, a, i, start, shrink);
+    return t;
+  }
+
+ private:
+  void fill(const ResizeRule& rule, const ResizeAxis& a, int64_t i, int64_t start, float shrink) {
+    const float x = inside(a, position(rule, a, i)), base = std::ceil(x) - 1;
+    int64_t* to = index + i * count;
+    float* w = weight + i * count;
+    float sum = 0;
+    for (int64_t k = 0; k < count; ++k) {
+      const int64_t from = static_cast<int64_t>(base) + start + k;
+      const float distance = (static_cast<float>(start + k) - (x - base)) * shrink;
+      w[k] = rule.mode == ResizeMode::cubic ? cubic(rule.cubic_a, distance) : std::max(0.0f, 1 - std::abs(distance));
+      if (rule.exclude_outside && (from < 0 || from >= a.in)) w[k] = 0;
+      to[k] = std::clamp<int64_t>(from, 0, a.in - 1);
+      sum += w[k];
     }
+    if ((rule.antialias || rule.exclude_outside) && sum != 0)
+      for (int64_t k = 0; k < count; ++k) w[k] /= sum;
   }
 };
 
@@ -94,26 +113,17 @@ void resample_axis(const Call& call, const Taps& taps, const ResizeAxis& a, int6
                    T* y) {
   for_blocks(call, dtype_of<T>, outer * a.out, inner * taps.count, [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) {
-      const auto at = static_cast<size_t>(k % a.out * taps.count);
+      const int64_t at = k % a.out * taps.count;
       const T* from = x + k / a.out * a.in * inner;
       T* to = y + k * inner;
       std::fill_n(to, inner, T{0});
-      for (size_t j = at; j < at + static_cast<size_t>(taps.count); ++j) {
+      for (int64_t j = at; j < at + taps.count; ++j) {
         const T w = taps.weight[j];
         const T* row = from + taps.index[j] * inner;
         for (int64_t i = 0; i < inner; ++i) to[i] += w * row[i];
       }
     }
   });
-}
-
-template <class T>
-Result<T*> buffer(int64_t count, std::shared_ptr<Bytes>& keep) {
-  int64_t bytes;
-  if (!checked_mul(count, sizeof(T), &bytes)) return invalid("an intermediate of {} elements is too large", count);
-  TRY_ASSIGN(memory, allocate_bytes(static_cast<size_t>(bytes)));
-  keep = std::move(memory);
-  return reinterpret_cast<T*>(keep->data());
 }
 
 template <class I>
@@ -164,7 +174,7 @@ Status interpolate(Call& call, const ResizeRule& rule, std::span<const ResizeAxi
     dims[d] = a.out;
     TRY_ASSIGN(shape, Shape::checked(dims.span()));
     TRY_ASSIGN(to, buffer<T>(shape.count(), next));
-    const Taps taps(rule, a);
+    TRY_ASSIGN(taps, Taps::of(rule, a));
     resample_axis(call, taps, a, shape.count(0, d), shape.count(d + 1, shape.rank()), x, to);
     std::swap(now, next);
     x = to;
@@ -190,35 +200,39 @@ void each_row(const Call& call, DType t, std::span<const ResizeAxis> axes, F&& f
   });
 }
 
-void pick_nearest(Call& call, const ResizeRule& rule, std::span<const ResizeAxis> axes, void* y) {
+Status pick_nearest(Call& call, const ResizeRule& rule, std::span<const ResizeAxis> axes, void* y) {
   const DType t = call.dtype(0);
-  std::vector<std::vector<int64_t>> from(axes.size());
-  for (size_t d = 0; d < axes.size(); ++d)
-    for (int64_t i = 0; i < axes[d].out; ++i) from[d].push_back(nearest_index(rule, axes[d], i));
-  const std::vector<int64_t>& columns = from.back();
+  std::shared_ptr<Bytes> memory;
+  int64_t total = 0;
+  for (const ResizeAxis& a : axes)
+    if (!checked_add(total, a.out, &total)) return invalid("an axis of {} elements is too long", a.out);
+  TRY_ASSIGN(table, buffer<int64_t>(total, memory));
+  const int64_t* from[kMaxRank];
+  for (size_t d = 0; d < axes.size(); ++d) {
+    from[d] = table;
+    for (int64_t i = 0; i < axes[d].out; ++i) *table++ = nearest_index(rule, axes[d], i);
+  }
+  const int64_t *columns = from[axes.size() - 1], n = axes.back().out;
   with_mover(t, call.in(0), y, [&](auto move) {
     each_row(call, t, axes, [&](int64_t row, const int64_t* digits) {
       int64_t base = 0;
-      for (size_t d = 0; d + 1 < axes.size(); ++d) base = base * axes[d].in + from[d][static_cast<size_t>(digits[d])];
+      for (size_t d = 0; d + 1 < axes.size(); ++d) base = base * axes[d].in + from[d][digits[d]];
       base *= axes.back().in;
-      const auto n = static_cast<int64_t>(columns.size());
-      for (int64_t i = 0; i < n; ++i) move(base + columns[static_cast<size_t>(i)], row * n + i);
+      for (int64_t i = 0; i < n; ++i) move(base + columns[i], row * n + i);
     });
   });
+  return {};
 }
 
 // What lies outside the input takes the extrapolation value.
 void extrapolate(Call& call, const ResizeRule& rule, std::span<const ResizeAxis> axes, void* y) {
   const DType t = call.dtype(0);
-  std::vector<std::vector<bool>> outside(axes.size());
-  for (size_t d = 0; d < axes.size(); ++d)
-    for (int64_t i = 0; i < axes[d].out; ++i) outside[d].push_back(is_outside(rule, axes[d], i));
   each_row(call, t, axes, [&](int64_t row, const int64_t* digits) {
     bool all = false;
-    for (size_t d = 0; d + 1 < axes.size(); ++d) all = all || outside[d][static_cast<size_t>(digits[d])];
+    for (size_t d = 0; d + 1 < axes.size(); ++d) all = all || is_outside(rule, axes[d], digits[d]);
     const int64_t n = axes.back().out;
     for (int64_t i = 0; i < n; ++i)
-      if (all || outside.back()[static_cast<size_t>(i)]) encode(t, y, row * n + i, 1, &rule.extrapolation);
+      if (all || is_outside(rule, axes.back(), i)) encode(t, y, row * n + i, 1, &rule.extrapolation);
   });
 }
 
@@ -232,7 +246,7 @@ Status resample(Call& call, const ResizeRule& rule, std::span<const ResizeAxis> 
   if (call.count(0) == 0) return call.refuse(0, "elements to make the output from");
   const bool numeric = kNumbers.has(t);
   if (rule.mode == ResizeMode::nearest) {
-    pick_nearest(call, rule, axes, y);
+    TRY(pick_nearest(call, rule, axes, y));
   } else if (!numeric) {
     return call.refuse(0, "a type that can be interpolated");
   } else if (t == DType::f64 || bits_of(t) == 64 || t == DType::i32 || t == DType::u32) {
