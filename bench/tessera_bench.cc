@@ -4,6 +4,7 @@
 // machine. CPU time and wall time, minimum and median; load, first run, steady run, peak memory. A ratio below 1 means
 // we are faster.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -60,6 +61,26 @@ struct Job {
   bool optimise = true;
   std::vector<std::pair<std::string, int64_t>> dims;
   int64_t default_dim = 1;
+
+  // As a command line of this program, and back.
+  std::vector<std::string> words() const {
+    std::vector<std::string> out{"tessera_bench", "--worker", library, model, std::to_string(threads), optimise ? "1" : "0", std::to_string(default_dim)};
+    for (const auto& [name, size] : dims) out.push_back(name + "=" + std::to_string(size));
+    return out;
+  }
+  static Job from_words(int argc, char** argv) {
+    Job job;
+    job.library = argv[2];
+    job.model = argv[3];
+    job.threads = std::atoi(argv[4]);
+    job.optimise = argv[5][0] == '1';
+    job.default_dim = std::atoll(argv[6]);
+    for (int i = 7; i < argc; ++i) job.add_dim(argv[i]);
+    return job;
+  }
+  void add_dim(const std::string& text) {
+    if (const size_t eq = text.find('='); eq != text.npos) dims.push_back({text.substr(0, eq), std::atoll(text.c_str() + eq + 1)});
+  }
 };
 
 class Engine {
@@ -222,15 +243,20 @@ int work(const Job& job) {
 
 class Worker {
  public:
+  // A fresh process: it inherits no memory and, thanks to O_CLOEXEC, no pipe of another worker.
   explicit Worker(const Job& job) {
     int to[2], from[2];
-    if (pipe(to) || pipe(from)) std::exit(2);
+    if (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC)) std::exit(2);
+    std::vector<std::string> words = job.words();
+    std::vector<char*> argv;
+    for (std::string& w : words) argv.push_back(w.data());
+    argv.push_back(nullptr);
     pid_ = fork();
     if (pid_ == 0) {
       dup2(to[0], 0);
       dup2(from[1], 1);
-      for (const int fd : {to[0], to[1], from[0], from[1]}) close(fd);
-      _exit(work(job));
+      execv("/proc/self/exe", argv.data());
+      _exit(127);
     }
     close(to[0]);
     close(from[1]);
@@ -310,9 +336,7 @@ int compare(const std::string& model, int threads, const Options& o, bool optimi
   job.threads = threads;
   job.optimise = optimise;
   job.default_dim = o.dim;
-  for (const std::string& d : o.dims)
-    if (const size_t eq = d.find('='); eq != d.npos)
-      job.dims.push_back({d.substr(0, eq), std::atoll(d.c_str() + eq + 1)});
+  for (const std::string& d : o.dims) job.add_dim(d);
   std::vector<std::unique_ptr<Worker>> workers;
   for (const std::string& library : {o.ours, o.peer}) {
     if (library.empty()) continue;
@@ -481,6 +505,8 @@ std::string find_peer() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  if (argc >= 7 && !std::strcmp(argv[1], "--worker")) return work(Job::from_words(argc, argv));
   CLI::App app{"Measure models with Tessera and a peer library, interleaved in one run"};
   app.footer(
       "Examples:\n  tessera_bench --suite\n  tessera_bench tests/models/demo/digits.onnx --threads 1,2\n"

@@ -11,6 +11,7 @@ foreach(source IN LISTS TEST_SOURCES)
   add_executable(${name} ${source})
   target_link_libraries(${name} PRIVATE tessera_test_support GTest::gtest GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}" TESSERA_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  add_dependencies(${name} tessera)  # some tests open the library as a client does
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   file(STRINGS ${source} first LIMIT_COUNT 1)
   if(first MATCHES "^// labels: (.*)$")

@@ -139,7 +139,7 @@ Status ShapeCall<int64_t>::set(int o, std::span<const int64_t> dims) {
   for (const int64_t d : dims)
     if (d < 0 || (d > 0 && !checked_mul(product, d, &product)))
       return invalid("output {} would have the shape {}", o, dims);
-  s.shape = Shape(dims);
+  s.shape.assign(dims);
   s.changed = true;
   return {};
 }

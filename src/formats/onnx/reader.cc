@@ -19,7 +19,8 @@ std::string plain_domain(std::string_view domain) { return domain == "ai.onnx" ?
 
 class ModelReader {
  public:
-  ModelReader(BytesPtr bytes, ExternalData& external) : source_{std::move(bytes), &external} {}
+  ModelReader(BytesPtr bytes, ExternalData& external, std::shared_ptr<DimPool> dims)
+      : source_{std::move(bytes), &external}, dims_(std::move(dims)) {}
 
   Result<Model> read() {
     const auto* data = reinterpret_cast<const char*>(source_.bytes->data());
@@ -364,7 +365,7 @@ class ModelReader {
 
   Source source_;
   Model model_;
-  std::shared_ptr<DimPool> dims_ = std::make_shared<DimPool>();
+  std::shared_ptr<DimPool> dims_;
   std::vector<std::string_view> inputs_, outputs_;
 };
 
@@ -465,8 +466,8 @@ Result<Value> value_of_sequence(std::string_view message, const Source& source, 
 
 }  // namespace
 
-Result<Model> read_model(BytesPtr bytes, ExternalData& external) {
-  return guarded([&] { return ModelReader(std::move(bytes), external).read(); });
+Result<Model> read_model(BytesPtr bytes, ExternalData& external, std::shared_ptr<DimPool> dims) {
+  return guarded([&] { return ModelReader(std::move(bytes), external, std::move(dims)).read(); });
 }
 
 Result<Value> read_tensor(BytesPtr bytes) {
