@@ -21,8 +21,8 @@
 
 #include "base/cpu.h"
 #include "formats/onnx/writer.h"
-#include "session/session.h"
 #include "onnxruntime_c_api.h"
+#include "session/session.h"
 
 namespace {
 
@@ -64,7 +64,13 @@ struct Job {
 
   // As a command line of this program, and back.
   std::vector<std::string> words() const {
-    std::vector<std::string> out{"tessera_bench", "--worker", library, model, std::to_string(threads), optimise ? "1" : "0", std::to_string(default_dim)};
+    std::vector<std::string> out{"tessera_bench",
+                                 "--worker",
+                                 library,
+                                 model,
+                                 std::to_string(threads),
+                                 optimise ? "1" : "0",
+                                 std::to_string(default_dim)};
     for (const auto& [name, size] : dims) out.push_back(name + "=" + std::to_string(size));
     return out;
   }
@@ -79,7 +85,8 @@ struct Job {
     return job;
   }
   void add_dim(const std::string& text) {
-    if (const size_t eq = text.find('='); eq != text.npos) dims.push_back({text.substr(0, eq), std::atoll(text.c_str() + eq + 1)});
+    if (const size_t eq = text.find('='); eq != text.npos)
+      dims.push_back({text.substr(0, eq), std::atoll(text.c_str() + eq + 1)});
   }
 };
 
@@ -468,8 +475,10 @@ Status measure_rebinding(const std::string& path, int nodes) {
       (i == 0 ? growing : same).push_back(t);
     }
   }
-  std::printf("rebinding %d nodes after a growing length: %.1f ns per node (run with the same length %s, one longer %s)\n", nodes,
-              (median(growing) - median(same)) / nodes * 1e9, in_units(median(same)).c_str(), in_units(median(growing)).c_str());
+  std::printf(
+      "rebinding %d nodes after a growing length: %.1f ns per node (run with the same length %s, one longer %s)\n",
+      nodes, (median(growing) - median(same)) / nodes * 1e9, in_units(median(same)).c_str(),
+      in_units(median(growing)).c_str());
   return {};
 }
 

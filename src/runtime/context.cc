@@ -57,7 +57,8 @@ Context::Context(std::shared_ptr<const Plan> plan, SlabPool& slabs) : plan_(std:
   segments_.resize(static_cast<size_t>(plan_->segments()));
   for (const Step& step : plan_->steps()) {
     Segment& seg = segments_[static_cast<size_t>(step.segment)];
-    if (step.op->scratch && step.planned && !step.at_bind) seg.with_scratch.push_back(static_cast<uint32_t>(seg.scratch.size()));
+    if (step.op->scratch && step.planned && !step.at_bind)
+      seg.with_scratch.push_back(static_cast<uint32_t>(seg.scratch.size()));
     seg.scratch.push_back({});
     for (const uint32_t o : plan_->args(step.result, step.out_count)) {
       if (o && step.planned && !step.at_bind) slots_[o].present = true;
@@ -343,7 +344,8 @@ Status Context::assign_memory(int segment) {
   for (size_t i = 0; i < s.owners.size(); ++i) s.offset[i] = offsets.offset[static_cast<size_t>(joined[i])];
   for (size_t i = 0; i < s.owners.size(); ++i)
     s.reserved[i] = std::max(s.reserved[i], lives[static_cast<size_t>(joined[i])].bytes);
-  for (size_t i = 0; i < s.with_scratch.size(); ++i) s.scratch[s.with_scratch[i]].offset = offsets.offset[scratch_life[i]];
+  for (size_t i = 0; i < s.with_scratch.size(); ++i)
+    s.scratch[s.with_scratch[i]].offset = offsets.offset[scratch_life[i]];
   s.bytes = offsets.slab_bytes;
   s.pointed = nullptr;
   if (s.slab && static_cast<int64_t>(s.slab->size()) < s.bytes) s.slab.reset();

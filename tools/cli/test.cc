@@ -48,13 +48,15 @@ bool draws_at_random(const ir::Graph& graph) {
   bool random = false;
   for (const ir::Node& n : graph.nodes()) {
     random = random || (!n.dead && n.op && n.op->random);
-    ir::for_each_subgraph(n, [&](const std::string&, const std::shared_ptr<ir::Graph>& sub) { random = random || draws_at_random(*sub); });
+    ir::for_each_subgraph(n, [&](const std::string&, const std::shared_ptr<ir::Graph>& sub) {
+      random = random || draws_at_random(*sub);
+    });
   }
   return random;
 }
 
-// Random values cannot equal another generator's: they must have the form of the expected ones, keep to their range, and
-// come again from a session made anew.
+// Random values cannot equal another generator's: they must have the form of the expected ones, keep to their range,
+// and come again from a session made anew.
 std::string random_difference(const Value& got, const Value& again, const Value& want) {
   const Tensor *g = got.tensor(), *w = want.tensor();
   if (!g || !w || g->dtype() != w->dtype() || !(g->shape() == w->shape()))

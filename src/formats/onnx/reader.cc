@@ -227,7 +227,7 @@ class ModelReader {
     };
     for (Fields f(message); f.next();) switch (f.tag()) {
         case attribute::name: a.name = f.text(); break;
-        case attribute::type: declared = f.raw().get_int32(); break;
+        case attribute::type: declared = static_cast<int32_t>(f.integer()); break;
         case attribute::ref_attr_name: a.ref = f.text(); break;
         case attribute::f:
           a.value = f.real();
@@ -397,7 +397,7 @@ Result<Value> value_of_map(std::string_view message, const Source& source, int d
   Value values;
   bool strings = false;
   for (Fields f(message); f.next();) switch (f.tag()) {
-      case map::key_type: strings = f.raw().get_int32() == static_cast<int>(DType::string); break;
+      case map::key_type: strings = f.integer() == static_cast<int>(DType::string); break;
       case map::keys:
         if (f.packed())
           for (const int64_t k : f.raw().get_packed_int64()) keys.push_back(k);
