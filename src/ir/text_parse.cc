@@ -120,6 +120,10 @@ class Parser {
       return {};
     });
   }
+  // An error of somebody else, said of a place in the text.
+  Status at_place(Status status, size_t position) const {
+    return status.ok() ? std::move(status) : std::move(status).in(in_.place(position));
+  }
   template <class T>
   static Status store(Result<T> value, T& out) {
     if (!value.ok()) return value.take_status();
@@ -555,7 +559,7 @@ class Parser {
       if (domain == n.domain) n.version = static_cast<int>(version);
     if (n.version == 0) unimported_.push_back({at, n.domain, n.title()});
     const std::vector<std::string_view> in(inputs.begin(), inputs.end()), out(outputs.begin(), outputs.end());
-    return builder.node(std::move(n), in, out).in(in_.place(at));
+    return at_place(builder.node(std::move(n), in, out), at);
   }
   Status nodes(GraphBuilder& builder, int depth) {
     TRY(in_.expect('{'));
@@ -570,7 +574,7 @@ class Parser {
       TRY_ASSIGN(d, declaration());
       if (in_.take('=')) {
         TRY_ASSIGN(w, constant(d.fact, at));
-        return builder.initializer(d.name, std::move(w)).in(in_.place(at));
+        return at_place(builder.initializer(d.name, std::move(w)), at);
       }
       types.push_back(std::move(d));
       return {};
@@ -586,10 +590,10 @@ class Parser {
     TRY(items('(', ')', [&]() -> Status {
       const size_t at = in_.position();
       TRY_ASSIGN(d, declaration());
-      TRY(builder.input(d.name, d.fact).in(in_.place(at)));
+      TRY(at_place(builder.input(d.name, d.fact), at));
       if (!in_.take('=')) return {};
       TRY_ASSIGN(w, constant(d.fact, at));
-      return builder.initializer(d.name, std::move(w)).in(in_.place(at));
+      return at_place(builder.initializer(d.name, std::move(w)), at);
     }));
     TRY(in_.expect_arrow());
     TRY(items('(', ')', [&]() -> Status {
@@ -652,7 +656,7 @@ class Parser {
     TRY(items('(', ')', [&]() -> Status {
       const size_t at = in_.position();
       TRY_ASSIGN(d, declaration());
-      return builder.input(d.name, std::move(d.fact)).in(in_.place(at));
+      return at_place(builder.input(d.name, std::move(d.fact)), at);
     }));
     TRY(in_.expect_arrow());
     TRY(items('(', ')', [&]() -> Status {

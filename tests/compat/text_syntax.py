@@ -289,7 +289,7 @@ def main():
     for limit, times in sorted(comparison.limits.items()):
         print(f"{times} not compared: {limit}")
     print(f"{comparison.passed} passed, {comparison.failed} failed")
-    return 1 if comparison.failed or comparison.passed < count else 0
+    return 1 if comparison.failed or not comparison.passed else 0
 
 
 if __name__ == "__main__":

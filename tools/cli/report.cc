@@ -20,7 +20,7 @@ std::string memory_text(const Session& session) {
   const Counters& c = m.counters;
   return format(
       "memory\n"
-      "  weights      {} ({} mapped, {} copied, {} packed into {})\n"
+      "  weights      {} ({} mapped from external files, {} copied, {} packed into {})\n"
       "  activations  {} live at the peak of the last run, {} reserved for them\n"
       "  idle         {} kept for the next run\n",
       human_bytes(m.weight_bytes), human_bytes(c.bytes_mapped), human_bytes(c.bytes_copied),
@@ -35,7 +35,7 @@ std::string plan_text(const Session& session) {
   return format(
       "plan\n"
       "  steps        {} in {} segment{}\n"
-      "  order        chosen by {}, {} of activations at its peak\n"
+      "  order        chosen by {}, estimated peak {} of activations (assumed sizes where shapes are symbolic)\n"
       "  load         {}: parse {}, resolve {}, infer {}, order {}, plan {}\n"
       "  machine      target {}, {} thread{}\n",
       l.plan->steps().size(), l.plan->segments(), l.plan->segments() == 1 ? "" : "s", l.order_chosen_by,
