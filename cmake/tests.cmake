@@ -9,9 +9,9 @@ target_link_libraries(tessera_test_support PUBLIC tessera_tools tessera_static)
 foreach(source IN LISTS TEST_SOURCES)
   get_filename_component(name ${source} NAME_WE)
   add_executable(${name} ${source})
-  target_link_libraries(${name} PRIVATE tessera_test_support GTest::gtest GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE tessera_test_support GTest::gtest GTest::gtest_main ${CMAKE_DL_LIBS})
   target_compile_definitions(${name} PRIVATE TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}" TESSERA_BINARY_DIR="${CMAKE_BINARY_DIR}")
-  add_dependencies(${name} tessera)  # some tests open the library as a client does
+  add_dependencies(${name} tessera tessera_minimal)  # some tests open the library as a client does
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   file(STRINGS ${source} first LIMIT_COUNT 1)
   if(first MATCHES "^// labels: (.*)$")

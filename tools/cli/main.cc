@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   using namespace tessera::cli;
   CLI::App app{"tessera: load, inspect, run and measure ONNX models"};
   app.require_subcommand(1);
+  app.set_version_flag("--version", "tessera " TESSERA_VERSION);
   app.footer("Run 'tessera COMMAND --help' for the options and examples of a command.");
   int exit_code = kOk;
   add_run(app, exit_code);
