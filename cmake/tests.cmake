@@ -17,6 +17,12 @@ foreach(source IN LISTS TEST_SOURCES)
   if(first MATCHES "^// labels: (.*)$")
     separate_arguments(labels UNIX_COMMAND "${CMAKE_MATCH_1}")
     set_tests_properties(${name} PROPERTIES LABELS "${labels}")
+    foreach(label IN LISTS labels)  # tests_LABEL builds the tests of one label
+      if(NOT TARGET tests_${label})
+        add_custom_target(tests_${label})
+      endif()
+      add_dependencies(tests_${label} ${name})
+    endforeach()
   endif()
 endforeach()
 # Comparisons with the onnx package: tests/compat/NAME.py gets the path of the tessera command. ./dev setup makes build/venv.

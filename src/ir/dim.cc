@@ -65,7 +65,10 @@ Dim DimPool::symbol(std::string_view name) {
   return make({{1, {a}}});
 }
 
-Dim DimPool::fresh() { return symbol(format("unknown_{}", fresh_++)); }
+Dim DimPool::fresh() {
+  while (symbols_.find(format("unknown_{}", fresh_)) != symbols_.end()) ++fresh_;
+  return symbol(format("unknown_{}", fresh_++));
+}
 
 Dim DimPool::make(std::vector<DimTerm> terms) {
   std::sort(terms.begin(), terms.end(), atoms_less);

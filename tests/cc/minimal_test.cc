@@ -1,4 +1,5 @@
-// The minimal library, opened as a client opens it, runs the demo model from .onnx and agrees with the expected outputs.
+// The minimal library, opened as a client opens it, runs the demo model from .onnx and agrees with the expected
+// outputs.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -25,9 +26,7 @@ TEST(Minimal, RunsTheDemoModelFromOnnx) {
   const auto base = reinterpret_cast<const OrtApiBase* (*)()>(dlsym(library, "OrtGetApiBase"));
   ASSERT_NE(base, nullptr);
   const OrtApi& c = *base()->GetApi(ORT_API_VERSION);
-  const auto ok = [&](OrtStatus* s) {
-    ASSERT_EQ(s, nullptr) << c.GetErrorMessage(s);
-  };
+  const auto ok = [&](OrtStatus* s) { ASSERT_EQ(s, nullptr) << c.GetErrorMessage(s); };
   OrtEnv* env = nullptr;
   OrtSessionOptions* options = nullptr;
   OrtSession* session = nullptr;
@@ -47,7 +46,8 @@ TEST(Minimal, RunsTheDemoModelFromOnnx) {
   ok(c.Run(session, nullptr, &in_name, &in, 1, &out_name, 1, &out));
   void* data = nullptr;
   ok(c.GetTensorMutableData(out, &data));
-  const auto got = Tensor::of<float>(want.shape(), std::span<const float>(static_cast<const float*>(data), static_cast<size_t>(want.count())));
+  const auto got = Tensor::of<float>(
+      want.shape(), std::span<const float>(static_cast<const float*>(data), static_cast<size_t>(want.count())));
   EXPECT_EQ(cli::difference(Value(*got), Value(want), {1e-4, 1e-6}), "");
   c.ReleaseValue(out);
   c.ReleaseValue(in);
