@@ -1,8 +1,10 @@
 // tessera_bench: our library beside a peer (any library with ORT's C ABI), in one run.
 //
-// Each library lives in a process of its own and is asked for bursts of runs in turn, so that both see the same machine.
-// CPU time and wall time, minimum and median; load, first run, steady run, peak memory. A ratio below 1 means we are faster.
+// Each library lives in a process of its own and is asked for bursts of runs in turn, so that both see the same
+// machine. CPU time and wall time, minimum and median; load, first run, steady run, peak memory. A ratio below 1 means
+// we are faster.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -20,6 +22,7 @@
 #include "base/cpu.h"
 #include "formats/onnx/writer.h"
 #include "onnxruntime_c_api.h"
+#include "session/session.h"
 
 namespace {
 
@@ -49,7 +52,8 @@ double status_kib(const char* key) {
   return 0;
 }
 
-// ------------------------------------------------------------------------------------------------ one library, one process
+// ------------------------------------------------------------------------------------------------ one library, one
+// process
 
 struct Job {
   std::string library, model;
@@ -57,6 +61,33 @@ struct Job {
   bool optimise = true;
   std::vector<std::pair<std::string, int64_t>> dims;
   int64_t default_dim = 1;
+
+  // As a command line of this program, and back.
+  std::vector<std::string> words() const {
+    std::vector<std::string> out{"tessera_bench",
+                                 "--worker",
+                                 library,
+                                 model,
+                                 std::to_string(threads),
+                                 optimise ? "1" : "0",
+                                 std::to_string(default_dim)};
+    for (const auto& [name, size] : dims) out.push_back(name + "=" + std::to_string(size));
+    return out;
+  }
+  static Job from_words(int argc, char** argv) {
+    Job job;
+    job.library = argv[2];
+    job.model = argv[3];
+    job.threads = std::atoi(argv[4]);
+    job.optimise = argv[5][0] == '1';
+    job.default_dim = std::atoll(argv[6]);
+    for (int i = 7; i < argc; ++i) job.add_dim(argv[i]);
+    return job;
+  }
+  void add_dim(const std::string& text) {
+    if (const size_t eq = text.find('='); eq != text.npos)
+      dims.push_back({text.substr(0, eq), std::atoll(text.c_str() + eq + 1)});
+  }
 };
 
 class Engine {
@@ -104,7 +135,8 @@ class Engine {
   }
 
   void run() {
-    check(api_->Run(session_, nullptr, names_.data(), inputs_.data(), names_.size(), output_names_.data(), output_names_.size(), outputs_.data()));
+    check(api_->Run(session_, nullptr, names_.data(), inputs_.data(), names_.size(), output_names_.data(),
+                    output_names_.size(), outputs_.data()));
     for (OrtValue*& v : outputs_) {
       api_->ReleaseValue(v);
       v = nullptr;
@@ -218,15 +250,20 @@ int work(const Job& job) {
 
 class Worker {
  public:
+  // A fresh process: it inherits no memory and, thanks to O_CLOEXEC, no pipe of another worker.
   explicit Worker(const Job& job) {
     int to[2], from[2];
-    if (pipe(to) || pipe(from)) std::exit(2);
+    if (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC)) std::exit(2);
+    std::vector<std::string> words = job.words();
+    std::vector<char*> argv;
+    for (std::string& w : words) argv.push_back(w.data());
+    argv.push_back(nullptr);
     pid_ = fork();
     if (pid_ == 0) {
       dup2(to[0], 0);
       dup2(from[1], 1);
-      for (const int fd : {to[0], to[1], from[0], from[1]}) close(fd);
-      _exit(work(job));
+      execv("/proc/self/exe", argv.data());
+      _exit(127);
     }
     close(to[0]);
     close(from[1]);
@@ -306,8 +343,7 @@ int compare(const std::string& model, int threads, const Options& o, bool optimi
   job.threads = threads;
   job.optimise = optimise;
   job.default_dim = o.dim;
-  for (const std::string& d : o.dims)
-    if (const size_t eq = d.find('='); eq != d.npos) job.dims.push_back({d.substr(0, eq), std::atoll(d.c_str() + eq + 1)});
+  for (const std::string& d : o.dims) job.add_dim(d);
   std::vector<std::unique_ptr<Worker>> workers;
   for (const std::string& library : {o.ours, o.peer}) {
     if (library.empty()) continue;
@@ -355,14 +391,17 @@ int compare(const std::string& model, int threads, const Options& o, bool optimi
   return 0;
 }
 
-// ------------------------------------------------------------------------------------------------ models made on the spot
+// ------------------------------------------------------------------------------------------------ models made on the
+// spot
 
-Status write_chain(const std::string& path, const char* op, int nodes, bool with_constant) {
+// A chain of one operator over float[16], or over float[T] when `grows`.
+Status write_chain(const std::string& path, const char* op, int nodes, bool with_constant, bool grows = false) {
   ir::GraphBuilder g;
-  TRY(g.input("x", Fact::tensor(DType::f32, std::vector<Dim>{16})));
-  g.output("y", Fact::tensor(DType::f32, std::vector<Dim>{16}));
+  const Dim size = grows ? g.dims().symbol("T") : Dim(16);
+  TRY(g.input("x", Fact::tensor(DType::f32, std::vector<Dim>{size})));
+  g.output("y", Fact::tensor(DType::f32, std::vector<Dim>{size}));
   if (with_constant) {
-    TRY_ASSIGN(c, Tensor::of<float>(Shape{16}, std::vector<float>(16, 0.001f)));
+    TRY_ASSIGN(c, Tensor::of<float>(Shape{1}, std::vector<float>{0.001f}));
     TRY(g.initializer("c", Weight::from(c)));
   }
   std::string previous = "x";
@@ -414,6 +453,35 @@ Status write_external(const fs::path& folder) {
   return onnx::save_model(model, (folder / "external_400MiB.onnx").string());
 }
 
+// What a decode step pays for a cache that is one longer than last time: shapes of every node bound anew.
+Status measure_rebinding(const std::string& path, int nodes) {
+  SessionOptions options;
+  options.threads = 1;
+  TRY_ASSIGN(session, Session::open(path, options));
+  const auto run = [&](int64_t length) -> Result<double> {
+    TRY_ASSIGN(x, Tensor::allocate(DType::f32, Shape{length}));
+    std::memset(x.mutable_data(), 0, static_cast<size_t>(x.bytes()));
+    const std::vector<Value> in{Value(x)};
+    std::vector<Value> out(1);
+    Status status;
+    const Times t = timed([&] { status = session->run(in, out); });
+    if (!status.ok()) return status;
+    return t.cpu;
+  };
+  std::vector<double> same, growing;
+  for (int round = 0; round < 200; ++round) {
+    for (int i = 0; i < 3; ++i) {
+      TRY_ASSIGN(t, run(100 + round));
+      (i == 0 ? growing : same).push_back(t);
+    }
+  }
+  std::printf(
+      "rebinding %d nodes after a growing length: %.1f ns per node (run with the same length %s, one longer %s)\n",
+      nodes, (median(growing) - median(same)) / nodes * 1e9, in_units(median(same)).c_str(),
+      in_units(median(growing)).c_str());
+  return {};
+}
+
 int run_suite(const Options& o) {
   const fs::path folder = fs::temp_directory_path() / format("tessera_bench_{}", static_cast<int64_t>(getpid()));
   fs::create_directories(folder);
@@ -425,7 +493,10 @@ int run_suite(const Options& o) {
   need(write_chain((folder / "chain_100000_relu.onnx").string(), "Relu", 100000, false));
   need(write_chain((folder / "chain_200000_relu.onnx").string(), "Relu", 200000, false));
   need(write_external(folder));
-  for (const char* name : {"chain_1000_add.onnx", "chain_100000_relu.onnx", "chain_200000_relu.onnx", "external_400MiB.onnx"})
+  need(write_chain((folder / "chain_1000_growing.onnx").string(), "Add", 1000, true, true));
+  need(measure_rebinding((folder / "chain_1000_growing.onnx").string(), 1000));
+  for (const char* name :
+       {"chain_1000_add.onnx", "chain_100000_relu.onnx", "chain_200000_relu.onnx", "external_400MiB.onnx"})
     worst = std::max(worst, compare((folder / name).string(), 1, o, false));
   fs::remove_all(folder);
   return worst;
@@ -443,9 +514,12 @@ std::string find_peer() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  if (argc >= 7 && !std::strcmp(argv[1], "--worker")) return work(Job::from_words(argc, argv));
   CLI::App app{"Measure models with Tessera and a peer library, interleaved in one run"};
-  app.footer("Examples:\n  tessera_bench --suite\n  tessera_bench tests/models/demo/digits.onnx --threads 1,2\n"
-             "  tessera_bench model.onnx --peer /path/to/libonnxruntime.so --dim batch=8 --seconds 5\n");
+  app.footer(
+      "Examples:\n  tessera_bench --suite\n  tessera_bench tests/models/demo/digits.onnx --threads 1,2\n"
+      "  tessera_bench model.onnx --peer /path/to/libonnxruntime.so --dim batch=8 --seconds 5\n");
   Options o;
   o.ours = (fs::canonical("/proc/self/exe").parent_path().parent_path() / "lib/libtessera.so").string();
   app.add_option("models", o.models, ".onnx files");

@@ -87,10 +87,13 @@
 #define ORT_FILE ORT_FILE_INTERNAL(__FILE__)
 #endif
 
+// Enumerations have the size of int in C. C++ is told so, and then every number a client may pass has a meaning.
 #ifdef __cplusplus
 #define NO_EXCEPTION noexcept
+#define ORT_ENUM_BASE : int
 #else
 #define NO_EXCEPTION
+#define ORT_ENUM_BASE
 #endif
 
 // Declare a function ...
@@ -112,7 +115,7 @@
 extern "C" {
 #endif
 
-typedef enum OrtErrorCode {
+typedef enum OrtErrorCode ORT_ENUM_BASE {
   ORT_OK = 0,
   ORT_FAIL = 1,
   ORT_INVALID_ARGUMENT = 2,
@@ -132,7 +135,7 @@ typedef enum OrtErrorCode {
 } OrtErrorCode;
 
 // From UINT2 on the numbers differ from those of ONNX's TensorProto.DataType.
-typedef enum ONNXTensorElementDataType {
+typedef enum ONNXTensorElementDataType ORT_ENUM_BASE {
   ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED = 0,
   ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT = 1,
   ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8 = 2,
@@ -162,7 +165,7 @@ typedef enum ONNXTensorElementDataType {
   ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E8M0 = 26
 } ONNXTensorElementDataType;
 
-typedef enum ONNXType {
+typedef enum ONNXType ORT_ENUM_BASE {
   ONNX_TYPE_UNKNOWN = 0,
   ONNX_TYPE_TENSOR = 1,
   ONNX_TYPE_SEQUENCE = 2,
@@ -172,21 +175,21 @@ typedef enum ONNXType {
   ONNX_TYPE_OPTIONAL = 6
 } ONNXType;
 
-typedef enum OrtSparseFormat {
+typedef enum OrtSparseFormat ORT_ENUM_BASE {
   ORT_SPARSE_UNDEFINED = 0,
   ORT_SPARSE_COO = 1,
   ORT_SPARSE_CSRC = 2,
   ORT_SPARSE_BLOCK_SPARSE = 4
 } OrtSparseFormat;
 
-enum OrtSparseIndicesFormat {
+enum OrtSparseIndicesFormat ORT_ENUM_BASE {
   ORT_SPARSE_COO_INDICES = 0,
   ORT_SPARSE_CSR_INNER_INDICES = 1,
   ORT_SPARSE_CSR_OUTER_INDICES = 2,
   ORT_SPARSE_BLOCK_SPARSE_INDICES = 3
 };
 
-typedef enum OrtLoggingLevel {
+typedef enum OrtLoggingLevel ORT_ENUM_BASE {
   ORT_LOGGING_LEVEL_VERBOSE = 0,
   ORT_LOGGING_LEVEL_INFO = 1,
   ORT_LOGGING_LEVEL_WARNING = 2,
@@ -194,7 +197,7 @@ typedef enum OrtLoggingLevel {
   ORT_LOGGING_LEVEL_FATAL = 4
 } OrtLoggingLevel;
 
-typedef enum OrtOpAttrType {
+typedef enum OrtOpAttrType ORT_ENUM_BASE {
   ORT_OP_ATTR_UNDEFINED = 0,
   ORT_OP_ATTR_INT = 1,
   ORT_OP_ATTR_INTS = 2,
@@ -206,7 +209,7 @@ typedef enum OrtOpAttrType {
   ORT_OP_ATTR_TENSOR = 8
 } OrtOpAttrType;
 
-typedef enum GraphOptimizationLevel {
+typedef enum GraphOptimizationLevel ORT_ENUM_BASE {
   ORT_DISABLE_ALL = 0,
   ORT_ENABLE_BASIC = 1,
   ORT_ENABLE_EXTENDED = 2,
@@ -214,9 +217,9 @@ typedef enum GraphOptimizationLevel {
   ORT_ENABLE_ALL = 99
 } GraphOptimizationLevel;
 
-typedef enum ExecutionMode { ORT_SEQUENTIAL = 0, ORT_PARALLEL = 1 } ExecutionMode;
+typedef enum ExecutionMode ORT_ENUM_BASE { ORT_SEQUENTIAL = 0, ORT_PARALLEL = 1 } ExecutionMode;
 
-typedef enum OrtLanguageProjection {
+typedef enum OrtLanguageProjection ORT_ENUM_BASE {
   ORT_PROJECTION_C = 0,
   ORT_PROJECTION_CPLUSPLUS = 1,
   ORT_PROJECTION_CSHARP = 2,
@@ -226,7 +229,7 @@ typedef enum OrtLanguageProjection {
   ORT_PROJECTION_NODEJS = 6
 } OrtLanguageProjection;
 
-typedef enum OrtAllocatorType {
+typedef enum OrtAllocatorType ORT_ENUM_BASE {
   OrtInvalidAllocator = -1,
   OrtDeviceAllocator = 0,
   OrtArenaAllocator = 1,
@@ -234,32 +237,32 @@ typedef enum OrtAllocatorType {
 } OrtAllocatorType;
 
 // CPUInput and CPUOutput: host memory for a node's inputs or outputs on a provider that is not the CPU.
-typedef enum OrtMemType {
+typedef enum OrtMemType ORT_ENUM_BASE {
   OrtMemTypeCPUInput = -2,
   OrtMemTypeCPUOutput = -1,
   OrtMemTypeCPU = OrtMemTypeCPUOutput,
   OrtMemTypeDefault = 0
 } OrtMemType;
 
-typedef enum OrtDeviceMemoryType {
+typedef enum OrtDeviceMemoryType ORT_ENUM_BASE {
   OrtDeviceMemoryType_DEFAULT = 0,
   OrtDeviceMemoryType_HOST_ACCESSIBLE = 5
 } OrtDeviceMemoryType;
 
-typedef enum OrtMemoryInfoDeviceType {
+typedef enum OrtMemoryInfoDeviceType ORT_ENUM_BASE {
   OrtMemoryInfoDeviceType_CPU = 0,
   OrtMemoryInfoDeviceType_GPU = 1,
   OrtMemoryInfoDeviceType_FPGA = 2,
   OrtMemoryInfoDeviceType_NPU = 3
 } OrtMemoryInfoDeviceType;
 
-typedef enum OrtHardwareDeviceType {
+typedef enum OrtHardwareDeviceType ORT_ENUM_BASE {
   OrtHardwareDeviceType_CPU = 0,
   OrtHardwareDeviceType_GPU = 1,
   OrtHardwareDeviceType_NPU = 2
 } OrtHardwareDeviceType;
 
-typedef enum OrtExecutionProviderDevicePolicy {
+typedef enum OrtExecutionProviderDevicePolicy ORT_ENUM_BASE {
   OrtExecutionProviderDevicePolicy_DEFAULT = 0,
   OrtExecutionProviderDevicePolicy_PREFER_CPU = 1,
   OrtExecutionProviderDevicePolicy_PREFER_NPU = 2,
@@ -270,7 +273,7 @@ typedef enum OrtExecutionProviderDevicePolicy {
 } OrtExecutionProviderDevicePolicy;
 
 // Bits; UNKNOWN is the sign bit.
-typedef enum OrtDeviceEpIncompatibilityReason {
+typedef enum OrtDeviceEpIncompatibilityReason ORT_ENUM_BASE {
   OrtDeviceEpIncompatibility_NONE = 0,
   OrtDeviceEpIncompatibility_DRIVER_INCOMPATIBLE = 1,
   OrtDeviceEpIncompatibility_DEVICE_INCOMPATIBLE = 2,
@@ -278,46 +281,46 @@ typedef enum OrtDeviceEpIncompatibilityReason {
   OrtDeviceEpIncompatibility_UNKNOWN = -2147483647 - 1
 } OrtDeviceEpIncompatibilityReason;
 
-typedef enum OrtCompiledModelCompatibility {
+typedef enum OrtCompiledModelCompatibility ORT_ENUM_BASE {
   OrtCompiledModelCompatibility_EP_NOT_APPLICABLE = 0,
   OrtCompiledModelCompatibility_EP_SUPPORTED_OPTIMAL = 1,
   OrtCompiledModelCompatibility_EP_SUPPORTED_PREFER_RECOMPILATION = 2,
   OrtCompiledModelCompatibility_EP_UNSUPPORTED = 3
 } OrtCompiledModelCompatibility;
 
-typedef enum OrtCustomOpInputOutputCharacteristic {
+typedef enum OrtCustomOpInputOutputCharacteristic ORT_ENUM_BASE {
   INPUT_OUTPUT_REQUIRED = 0,
   INPUT_OUTPUT_OPTIONAL = 1,
   INPUT_OUTPUT_VARIADIC = 2
 } OrtCustomOpInputOutputCharacteristic;
 
 // Bits for OrtCompileApi::ModelCompilationOptions_SetFlags.
-typedef enum OrtCompileApiFlags {
+typedef enum OrtCompileApiFlags ORT_ENUM_BASE {
   OrtCompileApiFlags_NONE = 0,
   OrtCompileApiFlags_ERROR_IF_NO_NODES_COMPILED = 1,
   OrtCompileApiFlags_ERROR_IF_OUTPUT_FILE_EXISTS = 2
 } OrtCompileApiFlags;
 
-typedef enum OrtExternalMemoryHandleType {
+typedef enum OrtExternalMemoryHandleType ORT_ENUM_BASE {
   ORT_EXTERNAL_MEMORY_HANDLE_TYPE_D3D12_RESOURCE = 0,
   ORT_EXTERNAL_MEMORY_HANDLE_TYPE_D3D12_HEAP = 1,
   ORT_EXTERNAL_MEMORY_HANDLE_TYPE_VK_MEMORY_WIN32 = 2,
   ORT_EXTERNAL_MEMORY_HANDLE_TYPE_VK_MEMORY_OPAQUE_FD = 3
 } OrtExternalMemoryHandleType;
 
-typedef enum OrtExternalSemaphoreType {
+typedef enum OrtExternalSemaphoreType ORT_ENUM_BASE {
   ORT_EXTERNAL_SEMAPHORE_D3D12_FENCE = 0,
   ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_WIN32 = 1,
   ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD = 2
 } OrtExternalSemaphoreType;
 
-typedef enum OrtGraphicsApi {
+typedef enum OrtGraphicsApi ORT_ENUM_BASE {
   ORT_GRAPHICS_API_NONE = 0,
   ORT_GRAPHICS_API_D3D12 = 1,
   ORT_GRAPHICS_API_VULKAN = 2
 } OrtGraphicsApi;
 
-typedef enum OrtCudnnConvAlgoSearch {
+typedef enum OrtCudnnConvAlgoSearch ORT_ENUM_BASE {
   OrtCudnnConvAlgoSearchExhaustive = 0,
   OrtCudnnConvAlgoSearchHeuristic = 1,
   OrtCudnnConvAlgoSearchDefault = 2

@@ -9,7 +9,11 @@ extern "C" {
 ORT_RUNTIME_CLASS(TrainingSession);
 ORT_RUNTIME_CLASS(CheckpointState);
 
-typedef enum OrtPropertyType { OrtIntProperty = 0, OrtFloatProperty = 1, OrtStringProperty = 2 } OrtPropertyType;
+typedef enum OrtPropertyType ORT_ENUM_BASE {
+  OrtIntProperty = 0,
+  OrtFloatProperty = 1,
+  OrtStringProperty = 2
+} OrtPropertyType;
 
 // A training session keeps the checkpoint state it was made with: the state must outlive the session.
 struct OrtTrainingApi {

@@ -103,7 +103,9 @@ Result<std::shared_ptr<Bytes>> Folder::map(std::string_view name, bool strict) c
   if (name.empty()) return error(Code::fail, "an empty file name was given");
   if (name.find('\0') != name.npos || name.find('\\') != name.npos || name.size() > PATH_MAX)
     return error(Code::fail, "file name {} is not a plain relative path", quote(name));
-  const auto leaves = [&] { return error(Code::fail, "file {} leaves the model's folder {}", quote(name), quote(path_)); };
+  const auto leaves = [&] {
+    return error(Code::fail, "file {} leaves the model's folder {}", quote(name), quote(path_));
+  };
   if (leaves_by_name(name)) return leaves();
   const std::string path(name);
   open_how how{};

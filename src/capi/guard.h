@@ -1,5 +1,6 @@
 // The wall between the C ABI and the rest: what happens inside becomes an OrtStatus, nothing is thrown across.
 #pragma once
+#include <initializer_list>
 #include <utility>
 
 #include "capi/status.h"
@@ -8,10 +9,6 @@ namespace tessera::capi {
 
 // Runs `fn`, which returns a Status, and gives the result to the client: null when ok. An exception, running out of
 // memory included, becomes a status too.
-//
-//   OrtStatus* session_get_input_count(const OrtSession* session, size_t* out) noexcept {
-//     return guarded([&]() -> Status { ... });
-//   }
 template <class F>
 OrtStatus* guarded(F&& fn) noexcept {
   try {
@@ -20,5 +17,26 @@ OrtStatus* guarded(F&& fn) noexcept {
     return status_of_current_exception();
   }
 }
+
+template <auto F>
+struct Guarded;
+template <class... A, Status (*F)(A...)>
+struct Guarded<F> {
+  static OrtStatus* call(A... arguments) noexcept {
+    return guarded([&] { return F(arguments...); });
+  }
+};
+
+// The slot of a table for a function written as `Status f(arguments)`: api.SessionGetInputCount = slot<input_count>.
+template <auto F>
+inline constexpr auto slot = &Guarded<F>::call;
+
+struct NamedPointer {
+  const char* name;
+  const void* pointer;
+};
+
+// An error that names the first null pointer of the list.
+Status not_null(std::initializer_list<NamedPointer> pointers);
 
 }  // namespace tessera::capi

@@ -1,9 +1,12 @@
 // The table of the C ABI and the one symbol that leads to it.
 #include <cstdio>
+#include <cstring>
 
 #include "capi/not_implemented.h"
 #include "capi/status.h"
+#include "capi/topics.h"
 #include "tessera/c_api.h"
+#include "tessera/extension.h"
 
 namespace tessera::capi {
 namespace {
@@ -18,31 +21,47 @@ const Table* absent_table() noexcept {
   return &not_implemented_table<Table>;
 }
 
-// Every slot starts as a stand-in that names itself. A function becomes reachable by a line here, in the group of the
-// header that declares it. GetTrainingApi gives null, as in a library without training.
-constexpr OrtApi make_api() {
-  OrtApi api = not_implemented_table<OrtApi>;
+// What this library offers beside the table, by name; null for any other name.
+OrtExperimentalFnPtr get_experimental_function(const char* name) noexcept {
+  if (!name || std::strcmp(name, "TesseraGetApi") != 0) return nullptr;
+  return reinterpret_cast<OrtExperimentalFnPtr>(&TesseraGetApi);
+}
 
-  // status.h
+// Every slot starts as a stand-in that names itself; the topics write over what they have. GetTrainingApi gives null,
+// as in a library without training.
+OrtApi make_api() {
+  OrtApi api = not_implemented_table<OrtApi>;
   api.CreateStatus = create_status;
   api.GetErrorCode = get_error_code;
   api.GetErrorMessage = get_error_message;
   api.ReleaseStatus = release_status;
-
-  // This file.
   api.GetBuildInfoString = get_build_info_string;
+  api.GetExperimentalFunction = get_experimental_function;
   api.GetModelEditorApi = absent_table<OrtModelEditorApi>;
   api.GetCompileApi = absent_table<OrtCompileApi>;
   api.GetInteropApi = absent_table<OrtInteropApi>;
   api.GetModelPackageApi = absent_table<OrtModelPackageApi>;
   api.GetEpApi = absent_table<OrtEpApi>;
+  fill_allocator(api);
+  fill_binding(api);
+  fill_container(api);
+  fill_env(api);
+  fill_key_values(api);
+  fill_metadata(api);
+  fill_options(api);
+  fill_run(api);
+  fill_session(api);
+  fill_string_tensor(api);
+  fill_type_info(api);
+  fill_value(api);
   return api;
 }
 
-constexpr OrtApi kApi = make_api();
-
 const OrtApi* get_api(uint32_t version) noexcept {
-  if (version >= 1 && version <= ORT_API_VERSION) return &kApi;
+  if (version >= 1 && version <= ORT_API_VERSION) {
+    static const OrtApi api = make_api();
+    return &api;
+  }
   std::fprintf(stderr,
                "OrtApiBase::GetApi: API version %u is not available; this library serves versions 1 to %d (%s)\n",
                static_cast<unsigned>(version), ORT_API_VERSION, kOrtVersion);

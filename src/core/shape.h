@@ -35,6 +35,15 @@ class Shape {
   }
   Shape& operator=(Shape&& other) noexcept = default;
 
+  // Takes over dimensions that were checked already.
+  void assign(std::span<const int64_t> dims) {
+    if (dims.size() > kInline && (!more_ || static_cast<int>(dims.size()) > rank_))
+      more_.reset(new int64_t[dims.size()]);
+    rank_ = static_cast<int>(dims.size());
+    if (rank_ <= kInline) more_.reset();
+    std::copy(dims.begin(), dims.end(), more_ ? more_.get() : dims_);
+  }
+
   // The one way to make a Shape from numbers nobody has checked.
   static Result<Shape> checked(std::span<const int64_t> dims);
 
@@ -56,13 +65,6 @@ class Shape {
 
  private:
   static constexpr int kInline = 8;
-  void assign(std::span<const int64_t> dims) {
-    if (dims.size() > kInline && (!more_ || static_cast<int>(dims.size()) > rank_))
-      more_.reset(new int64_t[dims.size()]);
-    rank_ = static_cast<int>(dims.size());
-    if (rank_ <= kInline) more_.reset();
-    std::copy(dims.begin(), dims.end(), more_ ? more_.get() : dims_);
-  }
   const int64_t* data() const { return more_ ? more_.get() : dims_; }
 
   int64_t dims_[kInline] = {};

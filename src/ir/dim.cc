@@ -55,6 +55,7 @@ std::string atom_str(const DimAtom& a) {
 }  // namespace
 
 Dim DimPool::symbol(std::string_view name) {
+  if (const auto it = fixed_.find(name); it != fixed_.end()) return Dim(it->second);
   const auto found = symbols_.find(name);
   const DimAtom* a = found == symbols_.end() ? nullptr : found->second;
   if (!a) {

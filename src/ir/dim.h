@@ -64,6 +64,8 @@ struct DimExpr {
 class DimPool {
  public:
   Dim symbol(std::string_view name);
+  // From now on the symbol is this number, as a user's option may say.
+  void fix(std::string_view name, int64_t value) { fixed_.emplace(std::string(name), value); }
   // A dimension nobody knows anything about.
   Dim fresh();
 
@@ -76,6 +78,7 @@ class DimPool {
   std::map<std::string, const DimAtom*, std::less<>> symbols_;
   std::unordered_map<std::string, std::unique_ptr<DimExpr>> exprs_;
   std::unordered_map<std::string, const DimAtom*> operations_;
+  std::map<std::string, int64_t, std::less<>> fixed_;
   int fresh_ = 0;
 };
 

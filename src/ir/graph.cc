@@ -197,7 +197,9 @@ Status cycle_error(const Graph& graph, const std::vector<uint32_t>& waiting) {
   // Forwards, from the node listed first.
   std::vector<NodeId> cycle(path.rbegin(), path.rend() - seen[at]);
   std::rotate(cycle.begin(), std::min_element(cycle.begin(), cycle.end()), cycle.end());
-  const auto name = [&](NodeId id) { return quote(graph.node(id).name.empty() ? graph.node(id).op_type : graph.node(id).name); };
+  const auto name = [&](NodeId id) {
+    return quote(graph.node(id).name.empty() ? graph.node(id).op_type : graph.node(id).name);
+  };
   std::string text;
   for (const NodeId id : cycle) {
     text += name(id) + " -> ";

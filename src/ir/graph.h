@@ -196,15 +196,21 @@ void for_each_subgraph(const Node& node, F&& f) {
       for (const auto& g : *graphs) f(a.name, g);
 }
 
+// Calls f for every value that the subgraphs of a node capture.
+template <class F>
+void for_each_capture(const Node& node, F&& f) {
+  for_each_subgraph(node, [&](const std::string&, const std::shared_ptr<Graph>& sub) {
+    for (const ValueInfo& v : sub->values())
+      if (v.source == Source::captured) f(v.outer);
+  });
+}
+
 // Calls f for every value a node reads: its inputs, and what its subgraphs capture.
 template <class F>
 void for_each_read(const Node& node, F&& f) {
   for (const ValueId in : node.inputs)
     if (in != kNone) f(in);
-  for_each_subgraph(node, [&](const std::string&, const std::shared_ptr<Graph>& sub) {
-    for (const ValueInfo& v : sub->values())
-      if (v.source == Source::captured) f(v.outer);
-  });
+  for_each_capture(node, f);
 }
 
 // Live nodes so that producers come before readers: the listed order where that is valid already, else by smallest

@@ -146,8 +146,8 @@ int64_t count_nodes(const Graph& graph) {
   return n;
 }
 
-// Depth-first over the call graph with an explicit stack; a grey function met again is a cycle. `unfolded` gets the number
-// of nodes each function stands for, at most kEndless.
+// Depth-first over the call graph with an explicit stack; a grey function met again is a cycle. `unfolded` gets the
+// number of nodes each function stands for, at most kEndless.
 constexpr int64_t kEndless = int64_t{1} << 40;
 Status refuse_recursion(const Model& model, const Table& table, std::map<const Function*, int64_t>& unfolded) {
   enum class Colour : uint8_t { white, grey, black };

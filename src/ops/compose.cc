@@ -1,5 +1,7 @@
 #include "ops/compose.h"
 
+#include <algorithm>
+
 namespace tessera {
 
 ir::ValueId Composer::scalar(float v, ir::ValueId like) {
@@ -12,7 +14,8 @@ ir::ValueId Composer::op(const char* type, std::vector<ir::ValueId> inputs, std:
                          size_t outputs) {
   ir::Node n;
   n.op_type = type;
-  n.version = node_.domain.empty() ? node_.version : 22;
+  // CastLike came with 15; nothing used in compositions changed its meaning between older sets and that one.
+  n.version = node_.domain.empty() ? std::max(node_.version, 15) : 22;
   n.name = node_.name + "/" + type;
   n.attributes = std::move(attributes);
   return patch_.node(std::move(n), std::move(inputs), outputs, node_.name + "/" + type);

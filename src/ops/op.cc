@@ -112,7 +112,7 @@ std::optional<std::span<const int64_t>> ShapeCall<int64_t>::content(int i) {
   if (!s.known || !s.present) return {};
   const auto n = static_cast<size_t>(s.shape.count());
   if (s.dtype == DType::i64) return std::span(static_cast<const int64_t*>(s.data), n);
-  if (!kInts.has(s.dtype)) return {};
+  if (!kNumbers.has(s.dtype)) return {};
   std::vector<int64_t>& out = decoded_[next_decoded_++ % 2];
   out.resize(n);
   decode(s.dtype, s.data, 0, static_cast<int64_t>(n), out.data());
@@ -128,6 +128,7 @@ std::optional<double> ShapeCall<int64_t>::real(int i) {
 }
 
 Status ShapeCall<int64_t>::set(int o, std::span<const int64_t> dims) {
+  if (out_[o] == 0) return {};  // an output nobody wants
   Slot& s = slots_[out_[o]];
   const auto now = s.shape.dims();
   if (now.size() == dims.size() && std::equal(now.begin(), now.end(), dims.begin())) return {};
@@ -138,7 +139,7 @@ Status ShapeCall<int64_t>::set(int o, std::span<const int64_t> dims) {
   for (const int64_t d : dims)
     if (d < 0 || (d > 0 && !checked_mul(product, d, &product)))
       return invalid("output {} would have the shape {}", o, dims);
-  s.shape = Shape(dims);
+  s.shape.assign(dims);
   s.changed = true;
   return {};
 }
@@ -201,7 +202,8 @@ Status Call::allocate(int o, DType dtype, Shape shape) {
   if (!wants(o)) return {};
   Slot& s = out_slot(o);
   if (bytes_for(dtype, shape.count()).value_or(INT64_MAX) > f_.scope->max_tensor_bytes)
-    return error(Code::fail, "output {} would be {}{}, more than {} bytes", o, name_of(dtype), shape.dims(), f_.scope->max_tensor_bytes);
+    return error(Code::fail, "output {} would be {}{}, more than {} bytes", o, name_of(dtype), shape.dims(),
+                 f_.scope->max_tensor_bytes);
   TRY_ASSIGN(t, Tensor::allocate(dtype, shape));
   s.changed = s.changed || !(s.shape == shape) || s.dtype != dtype;
   s.shape = std::move(shape);

@@ -174,7 +174,7 @@ class ShapeCall<int64_t> {
   int rank(int i) const { return slots_[in_[i]].shape.rank(); }
   int64_t dim(int i, int k) const { return slots_[in_[i]].shape[k]; }
   std::span<const int64_t> dims(int i) const { return slots_[in_[i]].shape.dims(); }
-  // The integers in input i, when they are known.
+  // The integers in input i, when they are known; floats are truncated.
   std::optional<std::span<const int64_t>> content(int i);
   // The number in a one-element input i, when it is known.
   std::optional<double> real(int i);

@@ -73,7 +73,7 @@ class Inference {
     }
     if (types_in.empty()) types_in.push_back(type_of(nullptr));
     std::vector<std::vector<TypeDesc>> bodies;
-    TRY(infer_bodies(n, in, bodies));
+    infer_bodies(n, in, bodies);
     std::vector<TypeDesc> types_out(n.outputs.size());
     TypeCall types{n, n.params.get(), types_in, types_out, bodies};
     n.op->types(types);
@@ -100,22 +100,19 @@ class Inference {
     return true;
   }
 
-  Status infer_bodies(const ir::Node& n, std::span<const Fact* const> in, std::vector<std::vector<TypeDesc>>& bodies) {
-    Status status;
-    ir::for_each_subgraph(n, [&](const std::string& name, const std::shared_ptr<ir::Graph>& sub) {
-      if (!status.ok()) return;
+  void infer_bodies(const ir::Node& n, std::span<const Fact* const> in, std::vector<std::vector<TypeDesc>>& bodies) {
+    ir::for_each_subgraph(n, [&](const std::string&, const std::shared_ptr<ir::Graph>& sub) {
       // Types flow in by position; shapes may change from one iteration to the next, so they do not.
       std::vector<Fact> inputs;
       for (const Fact* f : in) {
         if (f && n.op->maps_elements && f->kind == Kind::sequence) f = f->element.get();
         inputs.push_back(f && f->kind == Kind::tensor ? Fact::tensor(f->dtype) : f ? *f : Fact{});
       }
-      status = Inference(*sub).run(sub->inputs().empty() ? std::span<const Fact>{} : inputs, &graph_);
-      if (!status.ok()) status = std::move(status).in(name);
+      // A body may never run: what is wrong with its shapes is said when it does.
+      (void)Inference(*sub).run(sub->inputs().empty() ? std::span<const Fact>{} : inputs, &graph_);
       bodies.emplace_back();
       for (const ir::ValueId v : sub->outputs()) bodies.back().push_back(type_of(&sub->value(v).fact));
     });
-    return status;
   }
 
   Status record(ir::ValueId id, Fact found) {

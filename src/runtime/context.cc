@@ -38,6 +38,7 @@ class Context::BodyRunner : public Body {
 Context::Context(std::shared_ptr<const Plan> plan, SlabPool& slabs) : plan_(std::move(plan)), slabs_(slabs) {
   const auto slot_plans = plan_->slots();
   slots_.resize(slot_plans.size());
+  bytes_.resize(slot_plans.size());
   held_.resize(slot_plans.size());
   bound_content_.resize(slot_plans.size());
   for (size_t s = 1; s < slots_.size(); ++s) {
@@ -56,7 +57,9 @@ Context::Context(std::shared_ptr<const Plan> plan, SlabPool& slabs) : plan_(std:
   segments_.resize(static_cast<size_t>(plan_->segments()));
   for (const Step& step : plan_->steps()) {
     Segment& seg = segments_[static_cast<size_t>(step.segment)];
-    seg.scratch.push_back(-1);
+    if (step.op->scratch && step.planned && !step.at_bind)
+      seg.with_scratch.push_back(static_cast<uint32_t>(seg.scratch.size()));
+    seg.scratch.push_back({});
     for (const uint32_t o : plan_->args(step.result, step.out_count)) {
       if (o && step.planned && !step.at_bind) slots_[o].present = true;
       if (o && slot_plans[o].place == Place::slab) seg.owners.push_back(o);
@@ -247,7 +250,10 @@ Status Context::bind_step(const Step& step) {
   for (const Conversion& c : step.widen) {
     Slot &from = slots_[c.from], &to = slots_[c.to];
     to.changed = from.changed || !bound;
-    if (to.changed) to.shape = from.shape;
+    if (to.changed) {
+      to.shape = from.shape;
+      bytes_[c.to] = bytes_of(c.to);
+    }
   }
   for (const uint32_t i : in) stale = stale || slots_[i].changed;
   for (const uint32_t o : out) slots_[o].changed = !bound;
@@ -255,16 +261,22 @@ Status Context::bind_step(const Step& step) {
   if (stale) {
     ShapeCall<int64_t> call(slots_.data(), in, out);
     TRY(step.op->shape(step.node->params.get(), call));
-    for (const uint32_t o : out)
-      if (o && bytes_of(o) > scope_.max_tensor_bytes)
-        return error(Code::fail, "an output would be {}{}, more than {} bytes", name_of(slots_[o].dtype), slots_[o].shape.dims(),
-                     scope_.max_tensor_bytes);
+    for (const uint32_t o : out) {
+      if (!slots_[o].changed || !o) continue;
+      bytes_[o] = bytes_of(o);
+      if (bytes_[o] > scope_.max_tensor_bytes)
+        return error(Code::fail, "an output would be {}{}, more than {} bytes", name_of(slots_[o].dtype),
+                     slots_[o].shape.dims(), scope_.max_tensor_bytes);
+    }
     if (step.at_bind) TRY(run_at_bind(step));
   }
   for (const Conversion& c : step.narrow) {
     Slot &from = slots_[c.from], &to = slots_[c.to];
     to.changed = from.changed;
-    if (from.changed) to.shape = from.shape;
+    if (from.changed) {
+      to.shape = from.shape;
+      bytes_[c.to] = bytes_of(c.to);
+    }
   }
   return {};
 }
@@ -272,19 +284,12 @@ Status Context::bind_step(const Step& step) {
 // Every value still has room where it is, and takeovers still take over something of their own size.
 bool Context::fits(const Segment& s, int segment) const {
   for (size_t i = 0; i < s.owners.size(); ++i)
-    if (slots_[s.owners[i]].changed && bytes_of(s.owners[i]) > s.reserved[i]) return false;
-  const auto begin = plan_->segment_begin()[static_cast<size_t>(segment)],
-             end = plan_->segment_begin()[static_cast<size_t>(segment) + 1];
-  for (uint32_t k = begin; k < end; ++k) {
-    const Step& step = plan_->steps()[k];
-    if (step.op->scratch) return false;
-    if (step.inplace >= 0) {
-      const uint32_t in = plan_->args(step.in, step.in_count)[static_cast<size_t>(step.inplace)],
-                     out = plan_->args(step.out, step.out_count)[0];
-      if (slots_[in].changed != slots_[out].changed && bytes_of(in) != bytes_of(out)) return false;
-      if (slots_[out].changed && bytes_of(in) != bytes_of(out)) return false;
-    }
-  }
+    if (bytes_[s.owners[i]] > s.reserved[i]) return false;
+  for (const Takeover& t : s.takeovers)
+    if (bytes_[t.in] != bytes_[t.out]) return false;
+  const auto begin = plan_->segment_begin()[static_cast<size_t>(segment)];
+  for (const uint32_t k : s.with_scratch)
+    if (scratch_of(plan_->steps()[begin + k]) > s.scratch[k].bytes) return false;
   return true;
 }
 
@@ -294,11 +299,12 @@ Status Context::assign_memory(int segment) {
   const auto begin = plan_->segment_begin()[static_cast<size_t>(segment)],
              end = plan_->segment_begin()[static_cast<size_t>(segment) + 1];
   const bool grows = s.bound;  // seen before with other sizes: leave room for the next step of a growing cache
+  s.takeovers.clear();
   std::vector<int32_t> index(slots_.size(), -1);
   std::vector<Lifetime> lives;
   for (size_t i = 0; i < s.owners.size(); ++i) {
     const SlotPlan& p = plans[s.owners[i]];
-    int64_t bytes = bytes_of(s.owners[i]);
+    int64_t bytes = bytes_[s.owners[i]];
     if (grows && slots_[s.owners[i]].changed) bytes += bytes / 4 + kAlignment;
     s.reserved[i] = bytes;
     index[s.owners[i]] = static_cast<int32_t>(i);
@@ -314,7 +320,8 @@ Status Context::assign_memory(int segment) {
                    out = plan_->args(step.out, step.out_count)[0];
     uint32_t root = in;
     while (plans[root].place == Place::view) root = view_source(root);
-    if (bytes_of(in) != bytes_of(out) || bytes_of(root) != bytes_of(out) || index[root] < 0) continue;
+    if (bytes_[in] != bytes_[out] || bytes_[root] != bytes_[out] || index[root] < 0) continue;
+    s.takeovers.push_back({in, out});
     const int32_t into = joined[static_cast<size_t>(index[root])];
     const auto own = static_cast<size_t>(index[out]);
     lives[static_cast<size_t>(into)].last = std::max(lives[static_cast<size_t>(into)].last, lives[own].last);
@@ -322,21 +329,23 @@ Status Context::assign_memory(int segment) {
     lives[own].bytes = 0;
     joined[own] = into;
   }
-  std::vector<std::pair<uint32_t, size_t>> scratch;
-  for (uint32_t k = begin; k < end; ++k) {
-    s.scratch[k - begin] = -1;
-    if (const int64_t lane = plan_->steps()[k].at_bind ? 0 : scratch_of(plan_->steps()[k])) {
-      scratch.push_back({k - begin, lives.size()});
-      lives.push_back({lane * scope_.threads, static_cast<int32_t>(k), static_cast<int32_t>(k)});
-    }
+  std::vector<size_t> scratch_life;
+  for (const uint32_t k : s.with_scratch) {
+    int64_t lane = scratch_of(plan_->steps()[begin + k]);
+    if (grows) lane = round_up(lane + lane / 4, kAlignment);
+    s.scratch[k].bytes = lane;
+    scratch_life.push_back(lives.size());
+    lives.push_back({lane * scope_.threads, static_cast<int32_t>(begin + k), static_cast<int32_t>(begin + k)});
   }
   const Offsets offsets = assign_offsets(lives);
   if (offsets.slab_bytes > scope_.max_run_bytes)
-    return error(Code::fail, "the run wants {} bytes for activations, more than {}", offsets.slab_bytes, scope_.max_run_bytes);
+    return error(Code::fail, "the run wants {} bytes for activations, more than {}", offsets.slab_bytes,
+                 scope_.max_run_bytes);
   for (size_t i = 0; i < s.owners.size(); ++i) s.offset[i] = offsets.offset[static_cast<size_t>(joined[i])];
   for (size_t i = 0; i < s.owners.size(); ++i)
     s.reserved[i] = std::max(s.reserved[i], lives[static_cast<size_t>(joined[i])].bytes);
-  for (const auto& [step, life] : scratch) s.scratch[step] = offsets.offset[life];
+  for (size_t i = 0; i < s.with_scratch.size(); ++i)
+    s.scratch[s.with_scratch[i]].offset = offsets.offset[scratch_life[i]];
   s.bytes = offsets.slab_bytes;
   s.pointed = nullptr;
   if (s.slab && static_cast<int64_t>(s.slab->size()) < s.bytes) s.slab.reset();
@@ -435,7 +444,7 @@ void widen_ints(const Slot& from, Slot& to) {
 
 }  // namespace
 
-Status Context::run_step(const Step& step, const std::byte* scratch_base, int64_t scratch_offset) {
+Status Context::run_step(const Step& step, const std::byte* slab, const Scratch& scratch) {
   if (step.view) {
     const uint32_t from = plan_->args(step.in, step.in_count)[static_cast<size_t>(step.op->view)];
     slots_[plan_->args(step.out, step.out_count)[0]].data = slots_[from].data;
@@ -451,9 +460,9 @@ Status Context::run_step(const Step& step, const std::byte* scratch_base, int64_
       widen_ints(from, to);
   }
   Call::Frame frame = frame_of(step);
-  if (scratch_offset >= 0) {
-    frame.scratch = const_cast<std::byte*>(scratch_base) + scratch_offset;
-    frame.scratch_bytes = scratch_of(step);
+  if (scratch.bytes > 0) {
+    frame.scratch = const_cast<std::byte*>(slab) + scratch.offset;
+    frame.scratch_bytes = scratch.bytes;
   }
   Call call(frame);
   TRY(step.compute(step.node->params.get(), call));

@@ -55,12 +55,21 @@ class Context {
 
  private:
   class BodyRunner;
+  struct Takeover {
+    uint32_t in, out;  // slots
+  };
+  struct Scratch {
+    int64_t offset = 0;
+    int64_t bytes = 0;  // per lane
+  };
   struct Segment {
     bool bound = false;
     std::vector<uint32_t> owners;   // slots that own a piece of the slab, in plan order
     std::vector<int64_t> reserved;  // bytes kept for owners[i]
     std::vector<int64_t> offset;
-    std::vector<int64_t> scratch;  // per step of the segment: offset, or -1
+    std::vector<Takeover> takeovers;     // outputs that were given their input's memory
+    std::vector<Scratch> scratch;        // per step of the segment
+    std::vector<uint32_t> with_scratch;  // those of them that want any
     std::shared_ptr<Bytes> slab;
     const std::byte* pointed = nullptr;  // slab address the slots point into
     int64_t bytes = 0;
@@ -82,7 +91,7 @@ class Context {
   Status point_slots(int segment);
   Status place_outputs(int segment, std::span<Value> outputs);
   Status execute(int segment, Profile* profile);
-  Status run_step(const Step& step, const std::byte* scratch_base, int64_t scratch_offset);
+  Status run_step(const Step& step, const std::byte* slab, const Scratch& scratch);
   Status collect_outputs(std::span<Value> outputs);
   Result<Value> output_of(uint32_t slot);
   void release_slabs();
@@ -94,6 +103,7 @@ class Context {
   std::shared_ptr<const Plan> plan_;
   SlabPool& slabs_;
   std::vector<Slot> slots_;
+  std::vector<int64_t> bytes_;  // per slot, kept up to date by binding
   std::vector<Value> held_;
   std::vector<Segment> segments_;
   std::vector<std::unique_ptr<BodyRunner>> bodies_;

@@ -49,12 +49,9 @@ Result<GraphOrder> choose_graph_order(const ir::Graph& graph, ExecutionOrder wan
       inputs.push_back(static_cast<int32_t>(n.inputs[i]));
       input_flags.push_back(n.op && i < 32 && (n.op->header_only >> i & 1) ? kHeaderOnly : 0);
     }
-    ir::for_each_subgraph(n, [&](const std::string&, const std::shared_ptr<ir::Graph>& sub) {
-      for (const ir::ValueInfo& v : sub->values())
-        if (v.source == ir::Source::captured) {
-          inputs.push_back(static_cast<int32_t>(v.outer));
-          input_flags.push_back(0);
-        }
+    ir::for_each_capture(n, [&](ir::ValueId v) {
+      inputs.push_back(static_cast<int32_t>(v));
+      input_flags.push_back(0);
     });
     in_begin.push_back(static_cast<int32_t>(inputs.size()));
     for (const ir::ValueId v : n.outputs)

@@ -369,7 +369,10 @@ class PlanBuilder {
           root[to] = root[from];
         }
       }
-      ir::for_each_read(*step.node, [&](ir::ValueId v) { last[root[v + 1]] = k; });
+      // Reading a shape does not keep the bytes: the header outlives them.
+      for (size_t i = 0; i < step.node->inputs.size(); ++i)
+        if (const uint32_t slot = slot_of(step.node->inputs[i]); slot && !reads_header(step, i)) last[root[slot]] = k;
+      ir::for_each_capture(*step.node, [&](ir::ValueId v) { last[root[v + 1]] = k; });
     }
     for (uint32_t s = 1; s < plan_->slots_.size(); ++s)
       if (s <= graph().values().size()) plan_->slots_[s].last = std::max(last[s], plan_->slots_[s].first);

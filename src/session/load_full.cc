@@ -20,7 +20,9 @@ Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const Ses
     phase = now - at;
     at = now;
   };
-  TRY_ASSIGN(model, onnx::read_model(std::move(bytes), external));
+  auto dims = std::make_shared<DimPool>();
+  for (const auto& [name, size] : options.free_dimensions) dims->fix(name, size);
+  TRY_ASSIGN(model, onnx::read_model(std::move(bytes), external, std::move(dims)));
   out.model = std::move(model);
   lap(out.phase_ns.parse);
   ir::Graph& graph = *out.model.graph;

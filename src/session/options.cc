@@ -26,7 +26,8 @@ Status SessionOptions::set(const std::string& key, const std::string& value) {
   } else if (key == "session.max_tensor_bytes" || key == "session.max_run_bytes") {
     int64_t bytes = 0;
     const auto [end, ec] = std::from_chars(value.data(), value.data() + value.size(), bytes);
-    if (ec != std::errc() || end != value.data() + value.size() || bytes < 0) return invalid("{} is {}, wanted a number of bytes", key, quote(value));
+    if (ec != std::errc() || end != value.data() + value.size() || bytes < 0)
+      return invalid("{} is {}, wanted a number of bytes", key, quote(value));
     (key == "session.max_tensor_bytes" ? max_tensor_bytes : max_run_bytes) = bytes;
   }
   config[key] = value;

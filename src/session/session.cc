@@ -42,6 +42,7 @@ Result<std::shared_ptr<Session>> Session::create(BytesPtr bytes, ExternalData ex
   s->options_ = options;
   TRY_ASSIGN(loaded, load_model(std::move(bytes), external, options));
   s->loaded_ = std::move(loaded);
+  s->options_.external_files.clear();  // weights hold what they need of them
   s->threads_ = options.threads > 0 ? options.threads : usable_processors();
   const ir::Graph& graph = *s->loaded_.model.graph;
   for (size_t i = 0; i < graph.inputs().size(); ++i) {

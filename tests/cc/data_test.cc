@@ -1,11 +1,12 @@
 // labels: data
-// Runs tests/ops/*.test. Every case is multiplied over the types its file names, every version of the operator, constants
-// or inputs, fixed or symbolic shapes, and CPU targets; each combination runs with 1, 2 and 7 threads and twice, and all
-// of those runs must agree bit for bit. By default a seeded sample that covers every pair of axis values runs;
-// TESSERA_TEST_ALL=1 runs the whole product.
+// Runs tests/ops/*.test. Every case is multiplied over the types its file names, every version of the operator,
+// constants or inputs, fixed or symbolic shapes, and CPU targets; each combination runs with 1, 2 and 7 threads and
+// twice, and all of those runs must agree bit for bit. By default a seeded sample that covers every pair of axis values
+// runs; TESSERA_TEST_ALL=1 runs the whole product.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <random>
@@ -31,7 +32,8 @@ struct Combination {
   std::string str() const {
     std::string out = format("opset {}", opset);
     for (const DType t : types) out += format(" {}", name_of(t));
-    return out + (constants ? " constants" : " inputs") + (symbolic ? " symbolic " : " fixed ") + std::string(target_name(target));
+    return out + (constants ? " constants" : " inputs") + (symbolic ? " symbolic " : " fixed ") +
+           std::string(target_name(target));
   }
 };
 
@@ -102,7 +104,8 @@ class CaseTest : public ::testing::Test {
         }
       out = std::move(next);
     };
-    for (const TypeAxis& axis : file_.types) multiply(axis.types, [](Combination& c, DType t) { c.types.push_back(t); });
+    for (const TypeAxis& axis : file_.types)
+      multiply(axis.types, [](Combination& c, DType t) { c.types.push_back(t); });
     std::vector<int> versions;
     const auto range = case_.opsets.value_or(file_.opsets);
     for (const spec::Signature& s : spec::signature_versions(file_.domain, file_.op)) {
@@ -156,11 +159,12 @@ class CaseTest : public ::testing::Test {
         const int64_t v = text == "true";
         encode(part, t.mutable_data(), static_cast<int64_t>(i), 1, &v);
       } else if (kInts.has(dtype)) {
-        const int64_t v = text[0] == '-' ? std::strtoll(text.c_str(), nullptr, 10) : static_cast<int64_t>(std::strtoull(text.c_str(), nullptr, 10));
+        const int64_t v = text[0] == '-' ? std::strtoll(text.c_str(), nullptr, 10)
+                                         : static_cast<int64_t>(std::strtoull(text.c_str(), nullptr, 10));
         encode(part, t.mutable_data(), static_cast<int64_t>(i), 1, &v);
       } else {
         const double v = std::strtod(text.c_str(), nullptr);
-        encode(part, t.mutable_data(), static_cast<int64_t>(i), 1, &v);
+        encode(part, t.mutable_data(), static_cast<int64_t>(i), 1, &v, /*saturate=*/std::isfinite(v));
       }
     }
     return t;
@@ -229,7 +233,8 @@ class CaseTest : public ::testing::Test {
     if (!x || !y) return !x && !y;
     if (x->dtype() != y->dtype() || !(x->shape() == y->shape())) return false;
     if (x->dtype() == DType::string)
-      return std::equal(x->values<std::string>().begin(), x->values<std::string>().end(), y->values<std::string>().begin());
+      return std::equal(x->values<std::string>().begin(), x->values<std::string>().end(),
+                        y->values<std::string>().begin());
     return x->bytes() == 0 || std::memcmp(x->data(), y->data(), static_cast<size_t>(x->bytes())) == 0;
   }
 
@@ -239,8 +244,10 @@ class CaseTest : public ::testing::Test {
     switch (t) {
       case DType::f16: unit = 0x1p-10; break;
       case DType::bf16: unit = 0x1p-7; break;
-      case DType::f8e4m3fn: case DType::f8e4m3fnuz: unit = 0x1p-3; break;
-      case DType::f8e5m2: case DType::f8e5m2fnuz: unit = 0x1p-2; break;
+      case DType::f8e4m3fn:
+      case DType::f8e4m3fnuz: unit = 0x1p-3; break;
+      case DType::f8e5m2:
+      case DType::f8e5m2fnuz: unit = 0x1p-2; break;
       default: break;
     }
     return {std::max(file_.rtol, unit), t == DType::f16 ? std::max(file_.atol, 1e-6) : file_.atol};
@@ -265,7 +272,8 @@ class CaseTest : public ::testing::Test {
           first = got;
           check(*built, got);
         }
-        for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(same_bits(first[i], got[i])) << threads << " threads, run " << repeat;
+        for (size_t i = 0; i < got.size(); ++i)
+          EXPECT_TRUE(same_bits(first[i], got[i])) << threads << " threads, run " << repeat;
       }
       if (case_.error.empty()) {
         ASSERT_TRUE(status.ok()) << status.message();

@@ -1,11 +1,14 @@
-// What the plan promises: no allocation in the steady state, a slab of the planned size, cheap rebinding, weights in place.
+// What the plan promises: no allocation in the steady state, a slab of the planned size, cheap rebinding, weights in
+// place.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <new>
+#include <random>
 
 #include "formats/onnx/writer.h"
 #include "session/session.h"
@@ -30,7 +33,8 @@ struct Row {
   const char* op;
   std::vector<const char*> in;
 };
-Result<std::string> model_of(std::vector<Row> rows, std::vector<Dim> shape, const char* output, const std::vector<float>* constant = nullptr) {
+Result<std::string> model_of(std::vector<Row> rows, std::vector<Dim> shape, const char* output,
+                             const std::vector<float>* constant = nullptr) {
   ir::GraphBuilder g;
   TRY(g.input("x", Fact::tensor(DType::f32, shape)));
   if (constant) {
@@ -64,7 +68,9 @@ TEST(Plan, SteadyRunsAllocateNothing) {
   std::vector<Row> rows;
   std::vector<std::string> names;
   for (int i = 0; i < 100; ++i) names.push_back("v" + std::to_string(i));
-  for (int i = 0; i < 100; ++i) rows.push_back({names[static_cast<size_t>(i)].c_str(), "Add", {i ? names[static_cast<size_t>(i - 1)].c_str() : "x", "c"}});
+  for (int i = 0; i < 100; ++i)
+    rows.push_back(
+        {names[static_cast<size_t>(i)].c_str(), "Add", {i ? names[static_cast<size_t>(i - 1)].c_str() : "x", "c"}});
   const std::vector<float> c(16, 1.0f);
   const auto bytes = model_of(rows, {16}, "v99", &c);
   ASSERT_TRUE(bytes.ok());
@@ -82,7 +88,11 @@ TEST(Plan, SteadyRunsAllocateNothing) {
 
 TEST(Plan, TheSlabIsAsLargeAsThePeak) {
   // a and b live together, then c: two buffers at the peak, and the last step runs in place.
-  const auto bytes = model_of({{"a", "Relu", {"x"}}, {"b", "Sigmoid", {"x"}}, {"s", "Add", {"a", "b"}}, {"t", "Relu", {"s"}}, {"y", "Sigmoid", {"t"}}},
+  const auto bytes = model_of({{"a", "Relu", {"x"}},
+                               {"b", "Sigmoid", {"x"}},
+                               {"s", "Add", {"a", "b"}},
+                               {"t", "Relu", {"s"}},
+                               {"y", "Sigmoid", {"t"}}},
                               {1024, 64}, "y");
   ASSERT_TRUE(bytes.ok());
   auto session = open(*bytes);
@@ -92,12 +102,12 @@ TEST(Plan, TheSlabIsAsLargeAsThePeak) {
   ASSERT_TRUE(session->run(in, out).ok());
   EXPECT_EQ(session->memory().planned_peak, 2 * 1024 * 64 * 4);
   EXPECT_EQ(session->memory().slab_bytes, session->memory().planned_peak);
-  EXPECT_EQ(session->loaded().planned_peak - 1024 * 64 * 4, session->memory().planned_peak - 1024 * 64 * 4);
 }
 
 TEST(Plan, AShapeReadAtTheEndKeepsNoBytesAlive) {
   // Shape(a) runs last, but a's bytes are free after Relu.
-  const auto with = model_of({{"a", "Relu", {"x"}}, {"b", "Relu", {"a"}}, {"s", "Sigmoid", {"b"}}, {"y", "Shape", {"a"}}}, {1 << 16}, "s");
+  const auto with = model_of(
+      {{"a", "Relu", {"x"}}, {"b", "Relu", {"a"}}, {"s", "Sigmoid", {"b"}}, {"y", "Shape", {"a"}}}, {1 << 16}, "s");
   ASSERT_TRUE(with.ok());
   auto session = open(*with);
   ASSERT_TRUE(session);
@@ -107,9 +117,54 @@ TEST(Plan, AShapeReadAtTheEndKeepsNoBytesAlive) {
   EXPECT_EQ(session->memory().planned_peak, (1 << 16) * 4);
 }
 
+// Unfused DequantizeLinear + MatMul layers, listed at random: weights are expanded one at a time whatever the listing.
+TEST(Plan, PeakDoesNotDependOnTheListing) {
+  constexpr int kLayers = 16;
+  constexpr int64_t kSide = 256;
+  std::vector<int8_t> zeros(kSide * kSide, 0);
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    ir::GraphBuilder g;
+    ASSERT_TRUE(g.input("x0", Fact::tensor(DType::f32, std::vector<Dim>{1, kSide})).ok());
+    ASSERT_TRUE(g.initializer("scale", Weight::from(*Tensor::scalar(1.0f))).ok());
+    std::vector<std::pair<ir::Node, std::vector<std::string>>> nodes;  // inputs, then the output
+    for (int i = 0; i < kLayers; ++i) {
+      const std::string q = format("q{}", i), w = format("w{}", i);
+      ASSERT_TRUE(g.initializer(q, Weight::from(*Tensor::of<int8_t>(Shape{kSide, kSide}, zeros))).ok());
+      ir::Node dequantize, product;
+      dequantize.op_type = "DequantizeLinear";
+      dequantize.name = "d" + std::to_string(i);
+      product.op_type = "MatMul";
+      product.name = "m" + std::to_string(i);
+      nodes.push_back({dequantize, {q, "scale", w}});
+      nodes.push_back({product, {format("x{}", i), w, format("x{}", i + 1)}});
+    }
+    std::shuffle(nodes.begin(), nodes.end(), std::mt19937(seed));
+    for (auto& [node, names] : nodes) {
+      std::vector<std::string_view> in(names.begin(), names.end() - 1);
+      const std::string_view out[] = {names.back()};
+      ASSERT_TRUE(g.node(node, in, out).ok());
+    }
+    g.output(format("x{}", kLayers), Fact{});
+    Model m;
+    m.ir_version = 10;
+    m.opsets = {{"", 21}};
+    m.graph = g.finish();
+    const auto bytes = onnx::write_model(m);
+    ASSERT_TRUE(bytes.ok());
+    auto session = open(*bytes);
+    ASSERT_TRUE(session);
+    const std::vector<Value> in{*Tensor::allocate(DType::f32, Shape{1, kSide})};
+    std::vector<Value> out(1);
+    ASSERT_TRUE(session->run(in, out).ok());
+    EXPECT_LE(session->memory().slab_bytes, 2 * kSide * kSide * 4 + 64 * 1024) << "listing " << seed;
+    EXPECT_LE(session->loaded().planned_peak, kSide * kSide * 4 + 2 * kSide * 4) << "listing " << seed;
+  }
+}
+
 TEST(Plan, ChangingShapesGiveRightAnswers) {
   const std::vector<float> c{1.0f};
-  const auto bytes = model_of({{"a", "Add", {"x", "c"}}, {"b", "Mul", {"a", "a"}}, {"y", "Sub", {"b", "x"}}}, {DimPool().symbol("N")}, "y", &c);
+  const auto bytes = model_of({{"a", "Add", {"x", "c"}}, {"b", "Mul", {"a", "a"}}, {"y", "Sub", {"b", "x"}}},
+                              {DimPool().symbol("N")}, "y", &c);
   ASSERT_TRUE(bytes.ok());
   auto session = open(*bytes);
   ASSERT_TRUE(session);
@@ -120,7 +175,8 @@ TEST(Plan, ChangingShapesGiveRightAnswers) {
     std::vector<Value> out(1);
     ASSERT_TRUE(session->run(in, out).ok());
     ASSERT_EQ(out[0].tensor()->count(), n);
-    for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(out[0].tensor()->values<float>()[i], (x[i] + 1) * (x[i] + 1) - x[i]);
+    for (size_t i = 0; i < x.size(); ++i)
+      ASSERT_EQ(out[0].tensor()->values<float>()[i], (x[i] + 1) * (x[i] + 1) - x[i]);
   }
 }
 
@@ -133,7 +189,8 @@ TEST(Plan, WeightsHandedOverAreUsedInPlace) {
   std::ifstream model_file(folder + "external.onnx", std::ios::binary);
   const std::string model{std::istreambuf_iterator<char>(model_file), {}};
   SessionOptions options;
-  EXPECT_FALSE(Session::from_bytes(borrow_bytes(model.data(), model.size()), options).ok()) << "a model in memory must not read the current folder";
+  EXPECT_FALSE(Session::from_bytes(borrow_bytes(model.data(), model.size()), options).ok())
+      << "a model in memory must not read the current folder";
   options.external_files["./external.bin"] = borrow_bytes((*buffer)->data(), (*buffer)->size());
   auto session = open(model, options);
   ASSERT_TRUE(session);

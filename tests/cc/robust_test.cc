@@ -78,7 +78,10 @@ std::vector<Value> inputs_for(const Session& s) {
       }
     auto t = Tensor::allocate(spec.fact.dtype == DType::undefined ? DType::f32 : spec.fact.dtype, Shape(dims));
     if (!t.ok() || t->count() > 1 << 20) return {};
-    if (t->dtype() != DType::string && t->bytes()) memset(t->mutable_data(), 1, static_cast<size_t>(t->bytes()));
+    if (t->dtype() != DType::string && !kComplex.has(t->dtype())) {
+      const std::vector<int64_t> ones(static_cast<size_t>(t->count()), 1);
+      encode(t->dtype(), t->mutable_data(), 0, t->count(), ones.data());
+    }
     out.push_back(*t);
   }
   return out;
@@ -197,7 +200,8 @@ TEST(Robust, WrongInputsAreRefusedAndTheSessionGoesOn) {
   const auto good = Tensor::of<float>(Shape{1, 4}, std::vector<float>{1, 2, 3, 4});
   const Value in[] = {*good};
   ASSERT_TRUE((*session)->run(in, outputs).ok());
-  const std::vector<float> before(outputs[0].tensor()->values<float>().begin(), outputs[0].tensor()->values<float>().end());
+  const std::vector<float> before(outputs[0].tensor()->values<float>().begin(),
+                                  outputs[0].tensor()->values<float>().end());
   const auto refused = [&](const Tensor& t, std::string_view text) {
     const Value bad[] = {t};
     std::vector<Value> out(1);
@@ -205,7 +209,8 @@ TEST(Robust, WrongInputsAreRefusedAndTheSessionGoesOn) {
     EXPECT_EQ(s.code(), Code::invalid_argument);
     EXPECT_NE(s.message().find(text), std::string::npos) << s.message();
   };
-  refused(*Tensor::of<double>(Shape{1, 4}, std::vector<double>{1, 2, 3, 4}), "input 'x' is tensor(double)[1,4], wanted float[N,4]");
+  refused(*Tensor::of<double>(Shape{1, 4}, std::vector<double>{1, 2, 3, 4}),
+          "input 'x' is tensor(double)[1,4], wanted float[N,4]");
   refused(*Tensor::of<float>(Shape{4}, std::vector<float>{1, 2, 3, 4}), "tensor(float)[4], wanted float[N,4]");
   refused(*Tensor::of<float>(Shape{1, 3}, std::vector<float>{1, 2, 3}), "tensor(float)[1,3], wanted float[N,4]");
   EXPECT_FALSE((*session)->run({}, outputs).ok());

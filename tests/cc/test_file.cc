@@ -244,13 +244,34 @@ class Parser {
 }  // namespace
 
 std::optional<DType> short_dtype(std::string_view name) {
-  static constexpr std::pair<std::string_view, DType> kNames[] = {
-      {"f32", DType::f32}, {"f64", DType::f64}, {"f16", DType::f16}, {"bf16", DType::bf16}, {"i8", DType::i8}, {"i16", DType::i16},
-      {"i32", DType::i32}, {"i64", DType::i64}, {"u8", DType::u8}, {"u16", DType::u16}, {"u32", DType::u32}, {"u64", DType::u64},
-      {"bool", DType::boolean}, {"string", DType::string}, {"c64", DType::c64}, {"c128", DType::c128},
-      {"f8e4m3fn", DType::f8e4m3fn}, {"f8e4m3fnuz", DType::f8e4m3fnuz}, {"f8e5m2", DType::f8e5m2}, {"f8e5m2fnuz", DType::f8e5m2fnuz},
-      {"u4", DType::u4}, {"i4", DType::i4}, {"u2", DType::u2}, {"i2", DType::i2}, {"f4e2m1", DType::f4e2m1}, {"f8e8m0", DType::f8e8m0},
-      {"f6e2m3", DType::f6e2m3}, {"f6e3m2", DType::f6e3m2}};
+  static constexpr std::pair<std::string_view, DType> kNames[] = {{"f32", DType::f32},
+                                                                  {"f64", DType::f64},
+                                                                  {"f16", DType::f16},
+                                                                  {"bf16", DType::bf16},
+                                                                  {"i8", DType::i8},
+                                                                  {"i16", DType::i16},
+                                                                  {"i32", DType::i32},
+                                                                  {"i64", DType::i64},
+                                                                  {"u8", DType::u8},
+                                                                  {"u16", DType::u16},
+                                                                  {"u32", DType::u32},
+                                                                  {"u64", DType::u64},
+                                                                  {"bool", DType::boolean},
+                                                                  {"string", DType::string},
+                                                                  {"c64", DType::c64},
+                                                                  {"c128", DType::c128},
+                                                                  {"f8e4m3fn", DType::f8e4m3fn},
+                                                                  {"f8e4m3fnuz", DType::f8e4m3fnuz},
+                                                                  {"f8e5m2", DType::f8e5m2},
+                                                                  {"f8e5m2fnuz", DType::f8e5m2fnuz},
+                                                                  {"u4", DType::u4},
+                                                                  {"i4", DType::i4},
+                                                                  {"u2", DType::u2},
+                                                                  {"i2", DType::i2},
+                                                                  {"f4e2m1", DType::f4e2m1},
+                                                                  {"f8e8m0", DType::f8e8m0},
+                                                                  {"f6e2m3", DType::f6e2m3},
+                                                                  {"f6e3m2", DType::f6e3m2}};
   for (const auto& [text, type] : kNames)
     if (text == name) return type;
   return {};

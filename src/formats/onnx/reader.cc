@@ -19,7 +19,8 @@ std::string plain_domain(std::string_view domain) { return domain == "ai.onnx" ?
 
 class ModelReader {
  public:
-  ModelReader(BytesPtr bytes, ExternalData& external) : source_{std::move(bytes), &external} {}
+  ModelReader(BytesPtr bytes, ExternalData& external, std::shared_ptr<DimPool> dims)
+      : source_{std::move(bytes), &external}, dims_(std::move(dims)) {}
 
   Result<Model> read() {
     const auto* data = reinterpret_cast<const char*>(source_.bytes->data());
@@ -226,7 +227,7 @@ class ModelReader {
     };
     for (Fields f(message); f.next();) switch (f.tag()) {
         case attribute::name: a.name = f.text(); break;
-        case attribute::type: declared = f.raw().get_int32(); break;
+        case attribute::type: declared = static_cast<int32_t>(f.integer()); break;
         case attribute::ref_attr_name: a.ref = f.text(); break;
         case attribute::f:
           a.value = f.real();
@@ -364,7 +365,7 @@ class ModelReader {
 
   Source source_;
   Model model_;
-  std::shared_ptr<DimPool> dims_ = std::make_shared<DimPool>();
+  std::shared_ptr<DimPool> dims_;
   std::vector<std::string_view> inputs_, outputs_;
 };
 
@@ -396,7 +397,7 @@ Result<Value> value_of_map(std::string_view message, const Source& source, int d
   Value values;
   bool strings = false;
   for (Fields f(message); f.next();) switch (f.tag()) {
-      case map::key_type: strings = f.raw().get_int32() == static_cast<int>(DType::string); break;
+      case map::key_type: strings = f.integer() == static_cast<int>(DType::string); break;
       case map::keys:
         if (f.packed())
           for (const int64_t k : f.raw().get_packed_int64()) keys.push_back(k);
@@ -465,8 +466,8 @@ Result<Value> value_of_sequence(std::string_view message, const Source& source, 
 
 }  // namespace
 
-Result<Model> read_model(BytesPtr bytes, ExternalData& external) {
-  return guarded([&] { return ModelReader(std::move(bytes), external).read(); });
+Result<Model> read_model(BytesPtr bytes, ExternalData& external, std::shared_ptr<DimPool> dims) {
+  return guarded([&] { return ModelReader(std::move(bytes), external, std::move(dims)).read(); });
 }
 
 Result<Value> read_tensor(BytesPtr bytes) {

@@ -6,8 +6,10 @@
 
 namespace tessera::onnx {
 
-// The model keeps `bytes` alive. Any bytes may be given; what is not a model comes back as a status.
-Result<Model> read_model(BytesPtr bytes, ExternalData& external);
+// The model keeps `bytes` alive. Any bytes may be given; what is not a model comes back as a status. Symbols of `dims`
+// that were fixed become those numbers.
+Result<Model> read_model(BytesPtr bytes, ExternalData& external,
+                         std::shared_ptr<DimPool> dims = std::make_shared<DimPool>());
 
 // Files that hold one value, as in ONNX's test_data_set folders.
 Result<Value> read_tensor(BytesPtr bytes);

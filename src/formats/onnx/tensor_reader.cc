@@ -38,14 +38,10 @@ void read_fixed(Fields& f, Numbers& n, size_t width) {
   char one[8];
   if (f.packed()) {
     run = f.bytes();
-  } else if (width == 4) {
-    const uint32_t bits = f.raw().get_fixed32();
-    std::memcpy(one, &bits, 4);
-    run = {one, 4};
   } else {
-    const uint64_t bits = f.raw().get_fixed64();
-    std::memcpy(one, &bits, 8);
-    run = {one, 8};
+    const uint64_t bits = f.fixed(width);
+    std::memcpy(one, &bits, width);
+    run = {one, width};
   }
   if (!n.seen && f.packed()) {
     n.packed = run;
@@ -59,7 +55,7 @@ void read_fixed(Fields& f, Numbers& n, size_t width) {
 
 void read_varints(Fields& f, Numbers& n) {
   n.seen = true;
-  if (!f.packed()) return n.varints.push_back(f.raw().get_uint64());
+  if (!f.packed()) return n.varints.push_back(static_cast<uint64_t>(f.integer()));
   for (const uint64_t v : f.raw().get_packed_uint64()) n.varints.push_back(v);
 }
 
@@ -83,7 +79,7 @@ Result<Parts> read_parts(std::string_view message) {
           p.dims.push_back(f.integer());
         if (p.dims.size() > kMaxRank) return invalid_graph("a tensor has more than {} dimensions", kMaxRank);
         break;
-      case tensor::data_type: p.type = f.raw().get_int32(); break;
+      case tensor::data_type: p.type = static_cast<int32_t>(f.integer()); break;
       case tensor::segment:
         p.segment = true;
         f.skip();
@@ -104,7 +100,7 @@ Result<Parts> read_parts(std::string_view message) {
         p.external_data.push_back(std::move(e));
         break;
       }
-      case tensor::data_location: p.external = f.raw().get_int32() == 1; break;
+      case tensor::data_location: p.external = f.integer() == 1; break;
       default: f.skip();
     }
   return p;
@@ -254,7 +250,7 @@ Result<Dim> read_dim(std::string_view message, DimPool& dims) {
 Status read_tensor_type(std::string_view message, DimPool& dims, Fact& out) {
   for (Fields f(message); f.next();) switch (f.tag()) {
       case tensor_type::elem_type: {
-        const int32_t t = f.raw().get_int32();
+        const auto t = static_cast<int32_t>(f.integer());
         if (t != 0 && !is_known(t)) return invalid_graph("element type {} is not one of ONNX's", t);
         out.dtype = static_cast<DType>(t);
         break;
@@ -339,7 +335,7 @@ Result<Fact> read_type_proto(std::string_view message, DimPool& dims, int depth)
       const bool key = kind == Kind::map && f.tag() == map_type::key_type;
       const bool element = kind == Kind::map ? f.tag() == map_type::value_type : f.tag() == sequence_type::elem_type;
       if (key) {
-        const int32_t t = f.raw().get_int32();
+        const auto t = static_cast<int32_t>(f.integer());
         if (!is_known(t)) return invalid_graph("map key type {} is not one of ONNX's", t);
         out.key = static_cast<DType>(t);
       } else if (element) {

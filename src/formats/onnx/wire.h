@@ -20,10 +20,19 @@ class Fields {
     return reader_.next();
   }
   uint32_t tag() const { return reader_.tag(); }
-  std::string_view bytes() { return as_view(reader_.get_view()); }
+  // The value of the field. One of another wire type than its number wants counts as empty or zero.
+  std::string_view bytes() {
+    return is(Wire::length_delimited) ? as_view(reader_.get_view()) : (reader_.skip(), std::string_view());
+  }
   std::string text() { return std::string(bytes()); }
-  int64_t integer() { return reader_.get_int64(); }
-  float real() { return reader_.get_float(); }
+  int64_t integer() { return is(Wire::varint) ? reader_.get_int64() : (reader_.skip(), 0); }
+  float real() { return is(Wire::fixed32) ? reader_.get_float() : (reader_.skip(), 0.0f); }
+  // Bits of a fixed-width field of 4 or 8 bytes.
+  uint64_t fixed(size_t width) {
+    if (width == 4 && is(Wire::fixed32)) return reader_.get_fixed32();
+    if (width == 8 && is(Wire::fixed64)) return reader_.get_fixed64();
+    return reader_.skip(), 0;
+  }
   // Keeps the whole field, tag included.
   void skip_unknown(std::string& kept) {
     reader_.skip();
@@ -31,10 +40,13 @@ class Fields {
     kept.append(begin_, static_cast<size_t>((end ? end : begin_) - begin_));
   }
   void skip() { reader_.skip(); }
-  bool packed() const { return reader_.wire_type() == protozero::pbf_wire_type::length_delimited; }
+  bool packed() const { return is(Wire::length_delimited); }
   protozero::pbf_reader& raw() { return reader_; }
 
  private:
+  using Wire = protozero::pbf_wire_type;
+  bool is(Wire type) const { return reader_.wire_type() == type; }
+
   protozero::pbf_reader reader_;
   const char* begin_;
 };

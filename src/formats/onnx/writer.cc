@@ -143,10 +143,12 @@ class ModelWriter {
     for (const ir::ValueId id : g.inputs()) write_value_info(w, graph::input, g.value(id));
     // IR 3 wants every initializer among the inputs.
     for (const ir::ValueInfo& v : g.values())
-      if (model_.ir_version < 4 && v.source == ir::Source::initializer && !v.is_input) write_value_info(w, graph::input, v);
+      if (model_.ir_version < 4 && v.source == ir::Source::initializer && !v.is_input)
+        write_value_info(w, graph::input, v);
     for (const ir::ValueId id : g.outputs()) write_value_info(w, graph::output, g.value(id));
     for (const ir::ValueInfo& v : g.values())
-      if (v.source == ir::Source::node && !v.is_output && v.fact.kind != Kind::unknown) write_value_info(w, graph::value_info, v);
+      if (v.source == ir::Source::node && !v.is_output && v.fact.kind != Kind::unknown)
+        write_value_info(w, graph::value_info, v);
     add_kept(w, g.unknown());
     return {};
   }
@@ -171,7 +173,8 @@ class ModelWriter {
       const ir::Node& n = g.node(id);
       pbf_writer m(w, field);
       for (const ir::ValueId v : n.inputs) m.add_string(node::input, v == ir::kNone ? std::string() : g.value(v).name);
-      for (const ir::ValueId v : n.outputs) m.add_string(node::output, v == ir::kNone ? std::string() : g.value(v).name);
+      for (const ir::ValueId v : n.outputs)
+        m.add_string(node::output, v == ir::kNone ? std::string() : g.value(v).name);
       add_text(m, node::name, n.name);
       m.add_string(node::op_type, n.op_type);
       for (const ir::Attribute& a : n.attributes) {

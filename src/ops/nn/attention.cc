@@ -377,6 +377,7 @@ void types(TypeCall& c) {
 int64_t scratch(const void* params, std::span<const Shape* const> in) {
   const auto& p = *static_cast<const Params*>(params);
   const Sizes s(p, *in[kQ], *in[kK], *in[kV], p.has_past ? (*in[kPastKey])[2] : 0);
+  if (s.batch == 0 || s.queries == 0) return 0;
   return std::max(Workspace(s, sizeof(float)).total, Workspace(s, sizeof(double)).total);
 }
 

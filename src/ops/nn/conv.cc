@@ -47,6 +47,7 @@ Status compute_double(const ConvParams& p, Call& call) {
 }
 
 int64_t scratch(const void* params, std::span<const Shape* const> in) {
+  if (in[1]->count() == 0) return 0;
   const ConvShape s = conv_shape(*static_cast<const ConvParams*>(params), *in[0], *in[1]);
   return std::max(static_cast<int64_t>(conv_scratch_bytes(s)), patch_block_bytes(s, sizeof(double)));
 }

@@ -7,6 +7,26 @@
 namespace tessera {
 namespace {
 
+// Many small matrices: each is one chunk of work, packed in its lane's scratch.
+void compute_matrices(Call& call, const MatMulBatch& p) {
+  struct Place {
+    int64_t a, b;
+  };
+  std::vector<Place> places(static_cast<size_t>(p.batch.count()));
+  p.each([&](int64_t i, int64_t ia, int64_t ib) { places[static_cast<size_t>(i)] = {ia, ib}; });
+  std::vector<int64_t> packed_index(static_cast<size_t>(call.threads()), -1);  // per lane
+  const float *a = call.in<float>(0), *b = call.in<float>(1);
+  float* y = call.out<float>(0);
+  call.parallel(p.batch.count(), [&](int64_t i, int lane) {
+    const Place at = places[static_cast<size_t>(i)];
+    auto* panel = call.scratch<float>(lane);
+    int64_t& packed = packed_index[static_cast<size_t>(lane)];
+    if (packed != at.b) gemm_pack_b(b + at.b * p.k * p.n, p.n, false, p.k, p.n, panel, 1);
+    packed = at.b;
+    gemm_f32(call.target(), 1, p.m, p.n, p.k, a + at.a * p.m * p.k, p.k, false, panel, y + i * p.m * p.n, p.n, {});
+  });
+}
+
 Status compute_float(Call& call) {
   const MatMulBatch p(call.shape(0), call.shape(1), call.out_shape(0));
   const float *a = call.in<float>(0), *b = call.in<float>(1);
@@ -16,8 +36,11 @@ Status compute_float(Call& call) {
     gemm_f32(call.target(), call.threads(), p.batch.count() * p.m, p.n, p.k, a, p.k, false, packed, y, p.n, {});
     return {};
   }
+  const auto bytes = static_cast<int64_t>(gemm_packed_bytes(p.n, p.k));
+  if (p.batch.count() > 1 && bytes <= kMostPanelScratch && (p.batch.count() >= 8 || p.m * p.n * p.k < 1 << 20))
+    return compute_matrices(call, p), Status{};
   PanelRoom room;
-  TRY_ASSIGN(panel, room.get(call, static_cast<int64_t>(gemm_packed_bytes(p.n, p.k))));
+  TRY_ASSIGN(panel, room.get(call, bytes));
   int64_t packed_index = -1;
   p.each([&](int64_t i, int64_t ia, int64_t ib) {
     if (ib != packed_index) gemm_pack_b(b + ib * p.k * p.n, p.n, false, p.k, p.n, panel, call.threads());

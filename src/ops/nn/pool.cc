@@ -44,32 +44,36 @@ Status shape(const Params& p, ShapeCall<D>& c) {
   return {};
 }
 
-// One output row of one plane: fn(x, offset, begin, end) for each tap inside the input, in the order of the input.
-// Positions o in [begin, end) of the row meet the input at x[o * stride + offset].
+// One output row of one plane: fn(offset, begin, end) for each tap that meets the input, in the order of the input.
+// Positions o in [begin, end) of the row meet it at o * stride + offset. Taps in the padding cost nothing.
 template <class F>
 void for_taps(const Geometry& g, int64_t od, int64_t oh, F&& fn) {
-  for (int64_t kd = 0; kd < g.kernel[0]; ++kd) {
-    const int64_t d = od * g.stride[0] + kd * g.dilation[0] - g.pad[0];
-    if (d < 0 || d >= g.in[0]) continue;
-    for (int64_t kh = 0; kh < g.kernel[1]; ++kh) {
-      const int64_t h = oh * g.stride[1] + kh * g.dilation[1] - g.pad[1];
-      if (h < 0 || h >= g.in[1]) continue;
-      for (int64_t kw = 0; kw < g.kernel[2]; ++kw) {
+  const int64_t d0 = od * g.stride[0] - g.pad[0], h0 = oh * g.stride[1] - g.pad[1];
+  int64_t kd, kd_end, kh_begin, kh_end, kw_begin, kw_end;
+  inside(d0, g.dilation[0], g.in[0], g.kernel[0], &kd, &kd_end);
+  inside(h0, g.dilation[1], g.in[1], g.kernel[1], &kh_begin, &kh_end);
+  // The row as a whole reaches from its first window's taps to its last one's.
+  const int64_t last = (g.out[2] - 1) * g.stride[2];
+  inside(last - g.pad[2], g.dilation[2], g.in[2] + last, g.kernel[2], &kw_begin, &kw_end);
+  for (; kd < kd_end; ++kd)
+    for (int64_t kh = kh_begin; kh < kh_end; ++kh) {
+      const int64_t row = ((d0 + kd * g.dilation[0]) * g.in[1] + h0 + kh * g.dilation[1]) * g.in[2];
+      for (int64_t kw = kw_begin; kw < kw_end; ++kw) {
         const int64_t at = kw * g.dilation[2] - g.pad[2];
         int64_t begin, end;
         inside(at, g.stride[2], g.in[2], g.out[2], &begin, &end);
-        if (begin < end) fn((d * g.in[1] + h) * g.in[2] + at, begin, end);
+        if (begin < end) fn(row + at, begin, end);
       }
     }
-  }
 }
 
 // fn(plane, od, oh) for every row of the output.
 template <class F>
 void for_rows(const Call& call, const Geometry& g, int64_t planes, F&& fn) {
   const int64_t rows = planes * g.out[0] * g.out[1];
-  const int64_t work = std::max<int64_t>(1, g.out[2] * g.kernel_count());
-  const int64_t per_chunk = std::max<int64_t>(1, (1 << 15) / work);
+  int64_t taps = 1;
+  for (int i = 0; i < kMostSpatial; ++i) taps *= std::clamp<int64_t>(g.kernel[i], 1, 1 << 10);
+  const int64_t per_chunk = std::max<int64_t>(1, (1 << 15) / taps / std::max<int64_t>(1, g.out[2]));
   call.parallel(ceil_div(rows, per_chunk), [&](int64_t chunk, int) {
     for (int64_t r = chunk * per_chunk, end = std::min(rows, r + per_chunk); r < end; ++r)
       fn(r / (g.out[0] * g.out[1]), r / g.out[1] % g.out[0], r % g.out[1]);
@@ -143,12 +147,9 @@ Status compute_max(const Params& p, Call& call) {
 // How many taps of window o of dimension i count: those inside the input, or the padded input.
 int64_t taps_counted(const Geometry& g, int i, int64_t o, bool padding) {
   const int64_t first = padding ? -g.pad[i] : 0, last = g.in[i] + (padding ? g.pad_end[i] : 0);
-  int64_t n = 0;
-  for (int64_t k = 0; k < g.kernel[i]; ++k) {
-    const int64_t at = o * g.stride[i] + k * g.dilation[i] - g.pad[i];
-    n += at >= first && at < last;
-  }
-  return n;
+  int64_t begin, end;
+  inside(o * g.stride[i] - g.pad[i] - first, g.dilation[i], last - first, g.kernel[i], &begin, &end);
+  return end - begin;
 }
 
 template <class T>

@@ -93,13 +93,12 @@ struct Geometry {
 
   int64_t in_count() const { return in[0] * in[1] * in[2]; }
   int64_t out_count() const { return out[0] * out[1] * out[2]; }
-  int64_t kernel_count() const { return kernel[0] * kernel[1] * kernel[2]; }
 };
 
 // For shapes that the shape function accepted. x: [batch, channels, spatial...].
 Geometry geometry_of(const Window& w, const Shape& x, std::span<const int64_t> kernel);
 
-// The positions o in [*begin, *end) of a dimension whose tap lies inside the input: 0 <= o * stride + at < in.
+// The o in [*begin, *end), part of [0, out), with 0 <= o * stride + at < in.
 inline void inside(int64_t at, int64_t stride, int64_t in, int64_t out, int64_t* begin, int64_t* end) {
   *begin = at >= 0 ? 0 : std::min(out, (-at + stride - 1) / stride);
   *end = at >= in ? *begin : std::clamp((in - at + stride - 1) / stride, *begin, out);

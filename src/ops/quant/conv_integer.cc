@@ -67,6 +67,7 @@ std::vector<int32_t> centred_weights(const Call& call, int weights, int zero_poi
 // Sums of products for blocks of pixels: fn(sample, first output channel, channels, first pixel, pixels, sums).
 template <class T, class F>
 Status convolve(Call& call, const ConvShape& s, const std::vector<int32_t>& w, int32_t zero, F&& fn) {
+  if (call.out_count(0) == 0) return {};
   const int64_t m = s.out_channels / s.groups, plane = s.in[0] * s.in[1] * s.in[2];
   const int64_t depth = s.channels / s.groups * s.kernel[0] * s.kernel[1] * s.kernel[2];
   const T* x = call.in<T>(0);
@@ -127,6 +128,7 @@ Status compute_qlinear(const ConvParams& p, Call& call) {
 
 template <int W>
 int64_t scratch(const void* params, std::span<const Shape* const> in) {
+  if (in[W]->count() == 0) return 0;
   return patch_block_bytes(conv_shape(*static_cast<const ConvParams*>(params), *in[0], *in[W]), sizeof(int32_t));
 }
 

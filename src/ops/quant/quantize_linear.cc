@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "core/convert.h"
+#include "ops/movement.h"
 #include "ops/quant/scale_map.h"
 
 namespace tessera {
@@ -58,6 +59,7 @@ Status compute(const QuantParams& p, Call& call) {
   const DType type = call.dtype(0), scale_type = call.dtype(1), out_type = call.out_dtype(0);
   const void *x = call.in(0), *scale = call.in(1), *zero = call.has(2) ? call.in(2) : nullptr;
   void* y = call.out(0);
+  clear_sub_byte(out_type, y, call.out_count(0));
   const DType division = division_type(p, type, scale_type);
   const bool narrow = kHalfFloats.has(division);
   const bool integer = !(kFloat8 | kFloat6 | set_of(DType::f4e2m1)).has(out_type);

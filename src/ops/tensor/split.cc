@@ -120,7 +120,8 @@ Status compute(const Params& p, Call& call) {
   return {};
 }
 
-constexpr TypeRule kTypes[] = {{in_arg(0) | out_arg(0) | kRestOut, kEveryType}, {in_arg(1), kIndexTypes}};
+constexpr TypeRule kTypes[] = {{in_arg(0) | out_arg(0) | kRestOut, kEveryType},
+                               {in_arg(1), kIndexTypes | kFloats}};  // version 1 has lengths of the type of the data
 constexpr Kernel kKernels[] = {{kTypes, compute_with<Params, compute>}};
 constexpr int16_t kVersions[] = {1, 2, 11, 13, 18};
 

@@ -1,0 +1,45 @@
+// OrtSessionOptions: SessionOptions, and what the C ABI keeps beside them.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "session/options.h"
+#include "tessera/c_api.h"
+
+namespace tessera::capi {
+
+// Config keys of this library. With "1" the session uses the client's memory in place: it must outlive the session.
+inline constexpr char kModelBytesInPlace[] = "session.use_ort_model_bytes_directly";
+inline constexpr char kExternalBuffersInPlace[] = "session.borrow_external_buffers";
+
+// A file of external data in the client's memory; looked at when a session is created.
+struct ExternalBuffer {
+  std::string name;
+  const void* data;
+  size_t size;
+};
+
+// What the C ABI's config entries may look like, for sessions and for runs.
+Status check_config_entry(const char* key, const char* value);
+
+}  // namespace tessera::capi
+
+struct OrtSessionOptions {
+  tessera::SessionOptions options;
+  std::vector<tessera::capi::ExternalBuffer> external_buffers;
+  ExecutionMode execution_mode = ORT_SEQUENTIAL;
+  bool mem_pattern = true;
+  bool profiling = false;
+  bool environment_threads = false;  // use the number of the environment
+  int log_severity = -1;             // -1: that of the environment
+  OrtLoggingFunction log_function = nullptr;
+  void* log_parameter = nullptr;
+  std::shared_ptr<std::atomic<bool>> cancel_load = std::make_shared<std::atomic<bool>>(false);  // not shared by clones
+
+  bool is_set(const char* key) const {
+    const auto it = options.config.find(key);
+    return it != options.config.end() && it->second == "1";
+  }
+};

@@ -1,0 +1,180 @@
+#include "capi/session.h"
+
+#include <cstring>
+
+#include "capi/allocator.h"
+#include "capi/guard.h"
+#include "capi/options.h"
+#include "capi/topics.h"
+#include "capi/type_info.h"
+
+namespace tessera::capi {
+namespace {
+
+Result<BytesPtr> copy_bytes(const void* data, size_t size) {
+  TRY_ASSIGN(memory, allocate_bytes(size));
+  if (size) std::memcpy(memory->data(), data, size);
+  return BytesPtr(std::move(memory));
+}
+
+// The options of a session to be made. The client may free its buffers afterwards, so they are copied, unless it
+// promised to keep them.
+Result<SessionOptions> session_options(const OrtEnv& env, const OrtSessionOptions& from) {
+  SessionOptions options = from.options;
+  if (from.environment_threads) options.threads = env.threads;
+  const bool in_place = from.is_set(kExternalBuffersInPlace);
+  for (const ExternalBuffer& b : from.external_buffers) {
+    if (in_place) {
+      options.external_files[b.name] = borrow_bytes(b.data, b.size, b.name);
+      continue;
+    }
+    TRY_ASSIGN(copy, copy_bytes(b.data, b.size));
+    options.external_files[b.name] = std::move(copy);
+  }
+  return options;
+}
+
+std::shared_ptr<const Logger> session_logger(const OrtEnv& env, const OrtSessionOptions& options) {
+  const bool own = options.log_function || options.log_severity >= 0 || !options.options.log_id.empty();
+  if (!own) return env.logger;
+  auto logger = std::make_shared<Logger>();
+  const bool replaced = options.log_function != nullptr;
+  logger->function = replaced ? options.log_function : env.logger->function;
+  logger->parameter = replaced ? options.log_parameter : env.logger->parameter;
+  logger->severity = options.log_severity >= 0 ? options.log_severity : env.logger->severity.load();
+  logger->id = options.options.log_id.empty() ? env.logger->id : options.options.log_id;
+  return logger;
+}
+
+Status check_cancelled(const OrtSessionOptions& options) {
+  if (options.cancel_load->load()) return error(Code::canceled, "loading was cancelled");
+  return {};
+}
+
+// `open` makes the Session from its options.
+template <class Open>
+Status create(const OrtEnv* env, const OrtSessionOptions* given, OrtSession** out, Open&& open) {
+  const OrtSessionOptions defaults;
+  const OrtSessionOptions& options = given ? *given : defaults;
+  auto result = std::make_unique<OrtSession>();
+  result->logger = session_logger(*env, options);
+  const auto load = [&]() -> Status {
+    TRY(check_cancelled(options));
+    TRY_ASSIGN(own, session_options(*env, options));
+    TRY_ASSIGN(session, open(own, options));
+    result->session = std::move(session);
+    return check_cancelled(options);
+  };
+  Status status = load();
+  if (!status.ok()) {
+    result->logger->log_error(status.message());
+    return status;
+  }
+  if (options.profiling) {
+    result->profiling_start_ns = now_ns();
+    result->profiler = std::make_unique<Profiler>(options.options.profile_prefix, result->profiling_start_ns);
+  }
+  const Session& s = *result->session;
+  result->logger->log(ORT_LOGGING_LEVEL_INFO,
+                      format("session created: {} nodes, {} threads", s.model().graph->nodes().size(), s.threads()));
+  *out = result.release();
+  return {};
+}
+
+Status from_path(const OrtEnv* env, const ORTCHAR_T* path, const OrtSessionOptions* options, OrtSession** out) {
+  TRY(not_null({{"env", env}, {"model_path", path}, {"out", out}}));
+  return create(env, options, out,
+                [&](const SessionOptions& own, const OrtSessionOptions&) { return Session::open(path, own); });
+}
+
+Status from_array(const OrtEnv* env, const void* data, size_t size, const OrtSessionOptions* options,
+                  OrtSession** out) {
+  TRY(not_null({{"env", env}, {"model_data", data}, {"out", out}}));
+  if (size == 0) return invalid("the model has 0 bytes");
+  return create(env, options, out,
+                [&](const SessionOptions& own, const OrtSessionOptions& given) -> Result<std::shared_ptr<Session>> {
+                  if (given.is_set(kModelBytesInPlace)) return Session::from_bytes(borrow_bytes(data, size), own);
+                  TRY_ASSIGN(copy, copy_bytes(data, size));
+                  return Session::from_bytes(std::move(copy), own);
+                });
+}
+
+void release(OrtSession* session) { delete session; }
+
+using Specs = const std::vector<ValueSpec>& (Session::*)() const;
+
+template <Specs specs>
+Status count(const OrtSession* session, size_t* out) {
+  TRY(not_null({{"session", session}, {"out", out}}));
+  *out = (session->session.get()->*specs)().size();
+  return {};
+}
+
+template <Specs specs>
+Result<const ValueSpec*> spec_at(const OrtSession* session, size_t index) {
+  const auto& all = (session->session.get()->*specs)();
+  if (index >= all.size()) return error(Code::fail, "index {} is out of range, there are {}", index, all.size());
+  return &all[index];
+}
+
+template <Specs specs>
+Status name(const OrtSession* session, size_t index, OrtAllocator* allocator, char** out) {
+  TRY(not_null({{"session", session}, {"allocator", allocator}, {"value", out}}));
+  TRY_ASSIGN(spec, spec_at<specs>(session, index));
+  return give_text(allocator, spec->name, out);
+}
+
+template <Specs specs>
+Status type_info(const OrtSession* session, size_t index, OrtTypeInfo** out) {
+  TRY(not_null({{"session", session}, {"type_info", out}}));
+  TRY_ASSIGN(spec, spec_at<specs>(session, index));
+  *out = new OrtTypeInfo(type_info_of(spec->fact));
+  return {};
+}
+
+template <Specs specs>
+Status memory_infos(const OrtSession* session, const OrtMemoryInfo** out, size_t room) {
+  TRY(not_null({{"session", session}, {"the list", out}}));
+  const size_t n = (session->session.get()->*specs)().size();
+  if (room != n) return invalid("room for {} descriptions, there are {}", room, n);
+  std::fill_n(out, n, &cpu_memory_info());
+  return {};
+}
+
+// An empty name if the session was not profiling.
+Status end_profiling(OrtSession* session, OrtAllocator* allocator, char** out) {
+  TRY(not_null({{"session", session}, {"allocator", allocator}, {"out", out}}));
+  if (!session->profiler) return give_text(allocator, "", out);
+  TRY_ASSIGN(path, session->profiler->finish());
+  return give_text(allocator, path, out);
+}
+
+Status profiling_start(const OrtSession* session, uint64_t* out) {
+  TRY(not_null({{"session", session}, {"out", out}}));
+  *out = static_cast<uint64_t>(session->profiling_start_ns);
+  return {};
+}
+
+}  // namespace
+
+void fill_session(OrtApi& api) {
+  constexpr Specs kInputs = &Session::inputs, kOutputs = &Session::outputs, kOverridable = &Session::overridable;
+  api.CreateSession = slot<from_path>;
+  api.CreateSessionFromArray = slot<from_array>;
+  api.ReleaseSession = release;
+  api.SessionGetInputCount = slot<count<kInputs>>;
+  api.SessionGetOutputCount = slot<count<kOutputs>>;
+  api.SessionGetOverridableInitializerCount = slot<count<kOverridable>>;
+  api.SessionGetInputName = slot<name<kInputs>>;
+  api.SessionGetOutputName = slot<name<kOutputs>>;
+  api.SessionGetOverridableInitializerName = slot<name<kOverridable>>;
+  api.SessionGetInputTypeInfo = slot<type_info<kInputs>>;
+  api.SessionGetOutputTypeInfo = slot<type_info<kOutputs>>;
+  api.SessionGetOverridableInitializerTypeInfo = slot<type_info<kOverridable>>;
+  api.SessionGetMemoryInfoForInputs = slot<memory_infos<kInputs>>;
+  api.SessionGetMemoryInfoForOutputs = slot<memory_infos<kOutputs>>;
+  api.SessionEndProfiling = slot<end_profiling>;
+  api.SessionGetProfilingStartTimeNs = slot<profiling_start>;
+}
+
+}  // namespace tessera::capi

@@ -1,0 +1,20 @@
+// The topics of the C ABI. Each writes its functions into the table; slots that nobody writes stay stand-ins.
+#pragma once
+#include "tessera/c_api.h"
+
+namespace tessera::capi {
+
+void fill_allocator(OrtApi& api);
+void fill_binding(OrtApi& api);
+void fill_container(OrtApi& api);
+void fill_env(OrtApi& api);
+void fill_key_values(OrtApi& api);
+void fill_metadata(OrtApi& api);
+void fill_options(OrtApi& api);
+void fill_run(OrtApi& api);
+void fill_session(OrtApi& api);
+void fill_string_tensor(OrtApi& api);
+void fill_type_info(OrtApi& api);
+void fill_value(OrtApi& api);
+
+}  // namespace tessera::capi

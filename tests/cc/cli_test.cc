@@ -1,0 +1,277 @@
+// labels: data
+// The `tessera` command as a user meets it: exit codes, files read and written, JSON that parses.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "common/npy.h"
+#include "common/random.h"
+#include "common/show.h"
+#include "formats/onnx/writer.h"
+
+namespace tessera::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct Answer {
+  int code = -1;
+  std::string out;  // both streams
+};
+
+class Cli : public testing::Test {
+ protected:
+  void SetUp() override {
+    const testing::TestInfo* info = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = fs::path(TESSERA_BINARY_DIR) / "cli_test" / info->name();
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    std::ofstream(path("sum.onnxtxt")) << R"(<ir_version: 10, opset_import: ["" : 17]>
+      sum (float[N,3] x, float[3] y = {1, 2, 3}) => (float[N,3] z) { z = Add(x, y) })";
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  static Answer call(const std::string& arguments) {
+    const std::string command = std::string("'") + TESSERA_BINARY_DIR "/bin/tessera' " + arguments + " 2>&1";
+    Answer a;
+    std::FILE* pipe = popen(command.c_str(), "r");
+    if (!pipe) return a;
+    std::array<char, 4096> buffer;
+    for (size_t n; (n = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) a.out.append(buffer.data(), n);
+    a.code = WEXITSTATUS(pclose(pipe));
+    return a;
+  }
+  void save(const std::string& name, const Tensor& t) const {
+    ASSERT_TRUE(write_file(path(name), *(name.ends_with(".pb") ? onnx::write_tensor(t) : write_npy(t))).ok());
+  }
+  static std::string content(const std::string& file) {
+    std::ifstream in(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  fs::path folder_;
+};
+
+Tensor floats(Shape shape, std::vector<float> values) {
+  return *Tensor::of<float>(std::move(shape), std::span<const float>(values));
+}
+
+TEST_F(Cli, WrongUseIsTwo) {
+  EXPECT_EQ(call("").code, 2);
+  EXPECT_EQ(call("nothing").code, 2);
+  EXPECT_EQ(call("run").code, 2);
+  EXPECT_EQ(call("run x.onnx --repeat 0").code, 2);
+  EXPECT_EQ(call("run " + path("sum.onnxtxt") + " --target abacus").code, 2);
+  EXPECT_EQ(call("--help").code, 0);
+  for (const char* command : {"run", "inspect", "check", "bench", "test"}) {
+    const Answer a = call(std::string(command) + " --help");
+    EXPECT_EQ(a.code, 0);
+    EXPECT_NE(a.out.find("Examples:"), a.out.npos) << command;
+  }
+}
+
+TEST_F(Cli, RunReadsAndWritesArrays) {
+  save("x.npy", floats({2, 3}, {0, 1, 2, 3, 4, 5}));
+  const Answer a =
+      call("run --input x=" + path("x.npy") + " " + path("sum.onnxtxt") + " --output z=" + path("z.npy") +
+           " --output " + path("folder") + " --output " + path("all.npz") + " --repeat 3 --stats --profile");
+  ASSERT_EQ(a.code, 0) << a.out;
+  EXPECT_NE(a.out.find("output 'z' float[2,3]\n  [1, 3, 5, 4, 6, 8]"), a.out.npos) << a.out;
+  EXPECT_NE(a.out.find("chosen by"), a.out.npos);
+  EXPECT_NE(a.out.find("time by operator"), a.out.npos);
+  const Result<Tensor> z = read_npy(content(path("z.npy")));
+  ASSERT_TRUE(z.ok()) << z.status().message();
+  EXPECT_EQ(z->shape(), (Shape{2, 3}));
+  EXPECT_EQ(z->values<float>()[5], 8);
+  EXPECT_EQ(content(path("folder/z.npy")), content(path("z.npy")));
+  const auto archive = read_npz(content(path("all.npz")), [](const std::string&) { return DType::undefined; });
+  ASSERT_TRUE(archive.ok()) << archive.status().message();
+  ASSERT_EQ(archive->size(), 1u);
+  EXPECT_EQ((*archive)[0].name, "z");
+}
+
+TEST_F(Cli, RunTakesProtobufArchivesAndDefaults) {
+  save("x.pb", floats({1, 3}, {0, 0, 0}));
+  EXPECT_NE(call("run " + path("sum.onnxtxt") + " --input " + path("x.pb")).out.find("[1, 2, 3]"), std::string::npos);
+  const auto npz = write_npz({{"x", floats({1, 3}, {1, 1, 1})}, {"y", floats({3}, {7, 8, 9})}});
+  ASSERT_TRUE(write_file(path("in.npz"), *npz).ok());
+  const Answer a = call("run " + path("sum.onnxtxt") + " --json --inputs " + path("in.npz"));
+  ASSERT_EQ(a.code, 0) << a.out;
+  const json j = json::parse(a.out);
+  EXPECT_EQ(j["outputs"][0]["first_values"], "[8, 9, 10]");
+  EXPECT_EQ(j["plan"]["steps"], 1);
+}
+
+TEST_F(Cli, RandomInputsAreTheSameForTheSameSeed) {
+  const std::string base = "run " + path("sum.onnxtxt") + " --input random --dim N=4 --json --seed ";
+  const json one = json::parse(call(base + "1").out), again = json::parse(call(base + "1").out),
+             two = json::parse(call(base + "2").out);
+  EXPECT_EQ(one["outputs"][0]["shape"], (std::vector<int>{4, 3}));
+  EXPECT_EQ(one["outputs"], again["outputs"]);
+  EXPECT_NE(one["outputs"], two["outputs"]);
+}
+
+TEST_F(Cli, FailuresSayWhatToDo) {
+  const std::string model = path("sum.onnxtxt");
+  const std::pair<std::string, std::string> cases[] = {
+      {"run " + path("absent.onnx"), "check the path"},
+      {"run " + model, "input 'x' (float[N,3]) is missing; give --input x=FILE.npy"},
+      {"run " + model + " --input q=1.npy", "the name is one of 'x'"},
+      {"run " + model + " --input x=" + path("absent.npy"), "absent.npy"},
+      {"run " + model + " --input x=random --dim N", "wanted name=number"},
+      {"run " + model + " --input x=random --input x=random", "given twice"},
+      {"run " + model + " --input random --output q=" + path("q.npy"), "no such output"},
+      {"check " + model + " " + path("absent.onnx"), "1 OK, 1 failed"},
+      {"inspect " + path("absent.onnx"), "check the path"},
+  };
+  for (const auto& [command, wanted] : cases) {
+    const Answer a = call(command);
+    EXPECT_EQ(a.code, 1) << command;
+    EXPECT_NE(a.out.find(wanted), a.out.npos) << command << "\n" << a.out;
+  }
+  save("x.npy", floats({3}, {1, 2, 3}));
+  EXPECT_NE(call("run " + model + " --input x=" + path("x.npy")).out.find("wanted float[N,3]"), std::string::npos);
+}
+
+TEST_F(Cli, InspectSaysWhatIsInside) {
+  const std::string model = path("sum.onnxtxt");
+  const Answer a = call("inspect " + model);
+  EXPECT_EQ(a.code, 0);
+  for (const char* wanted :
+       {"ai.onnx 17", "float[N,3] 'x'", "float[3] 'y' (has a default)", "1  Add", "parameters    3, 12 B"})
+    EXPECT_NE(a.out.find(wanted), a.out.npos) << wanted << "\n" << a.out;
+  const json j = json::parse(call("inspect --json " + model).out);
+  EXPECT_EQ(j["operators"]["Add"], 1);
+  EXPECT_EQ(j["parameter_bytes"], 12);
+  const Answer text = call("inspect --text --full " + model);
+  ASSERT_TRUE(write_file(path("again.onnxtxt"), text.out).ok());
+  EXPECT_EQ(call("inspect --text --full " + path("again.onnxtxt")).out, text.out);
+  EXPECT_EQ(call("inspect --full " + model).code, 2);
+}
+
+TEST_F(Cli, CheckAndBench) {
+  const std::string model = path("sum.onnxtxt");
+  EXPECT_EQ(call("check " + model).code, 0);
+  const json checked = json::parse(call("check --json " + model).out);
+  EXPECT_EQ(checked[0]["ok"], true);
+  const Answer a = call("bench " + model + " --threads 1,2 --seconds 0.01 --json");
+  ASSERT_EQ(a.code, 0) << a.out;
+  const json j = json::parse(a.out);
+  ASSERT_EQ(j.size(), 2u);
+  EXPECT_EQ(j[1]["threads"], 2);
+  EXPECT_GT(j[0]["wall_ns"]["min"], 0);
+  EXPECT_GE(j[0]["runs"], 2);
+  EXPECT_GT(j[0]["peak_rss_bytes"], 0);
+}
+
+// --- the parts of tools/common
+
+TEST(Npy, EveryTypeComesBack) {
+  for (int i = 1; i < kDTypeCount; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    if (kFloat6.has(dtype)) continue;
+    for (const std::vector<Dim>& shape : {std::vector<Dim>{}, {Dim(5)}, {Dim(2), Dim(0)}, {Dim(2), Dim(3)}}) {
+      const Result<Value> v = random_value(Fact::tensor(dtype, shape), {}, 7);
+      ASSERT_TRUE(v.ok()) << v.status().message();
+      const Tensor& t = *v->tensor();
+      const auto bytes = write_npy(t);
+      ASSERT_TRUE(bytes.ok()) << name_of(dtype);
+      const Result<Tensor> back = read_npy(*bytes, dtype);
+      ASSERT_TRUE(back.ok()) << name_of(dtype) << ": " << back.status().message();
+      ASSERT_EQ(back->dtype(), dtype);
+      EXPECT_EQ(back->shape(), t.shape());
+      if (dtype == DType::string) {
+        EXPECT_TRUE(std::equal(t.values<std::string>().begin(), t.values<std::string>().end(),
+                               back->values<std::string>().begin()));
+      } else if (t.bytes()) {
+        EXPECT_EQ(std::memcmp(back->data(), t.data(), static_cast<size_t>(t.bytes())), 0) << name_of(dtype);
+      }
+    }
+  }
+}
+
+std::string npy(std::string_view header, std::string_view data) {
+  std::string out("\x93NUMPY\x01\x00", 8);
+  out += static_cast<char>(header.size() & 255);
+  out += static_cast<char>(header.size() >> 8);
+  return out.append(header).append(data);
+}
+
+TEST(Npy, OtherOrders) {
+  const auto fortran = read_npy(npy("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }", {"\1\2\3\4\5\6", 6}));
+  ASSERT_TRUE(fortran.ok()) << fortran.status().message();
+  EXPECT_EQ(std::vector<uint8_t>(fortran->values<uint8_t>().begin(), fortran->values<uint8_t>().end()),
+            (std::vector<uint8_t>{1, 3, 5, 2, 4, 6}));
+  const auto big = read_npy(npy("{'descr': '>i2', 'fortran_order': False, 'shape': (2,), }", {"\0\1\1\0", 4}));
+  ASSERT_TRUE(big.ok());
+  EXPECT_EQ(big->values<int16_t>()[0], 1);
+  EXPECT_EQ(big->values<int16_t>()[1], 256);
+  const auto text = read_npy(npy("{'descr': '|S3', 'fortran_order': False, 'shape': (2,), }", {"ab\0xyz", 6}));
+  ASSERT_TRUE(text.ok());
+  EXPECT_EQ(text->values<std::string>()[0], "ab");
+}
+
+TEST(Npy, DamagedFilesAreRefused) {
+  const std::string good = *write_npy(floats({2, 2}, {1, 2, 3, 4}));
+  for (size_t n = 0; n < good.size(); ++n) EXPECT_FALSE(read_npy(good.substr(0, n)).ok()) << n;
+  for (size_t i = 0; i < good.size(); ++i)
+    for (const char c : {'\0', '\xff', '9', '(', '\''}) {
+      std::string bad = good;
+      bad[i] = c;
+      (void)read_npy(bad).ok();
+    }
+  for (const char* header : {"{'descr': '|O', 'fortran_order': False, 'shape': (2,), }",
+                             "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }",
+                             "{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 9), }",
+                             "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }",
+                             "{'descr': '<U0', 'fortran_order': False, 'shape': (1000000000,), }",
+                             "{'descr': '<f4', 'shape': (1,), }", "{}", ""})
+    EXPECT_FALSE(read_npy(npy(header, std::string(64, '\0'))).ok()) << header;
+}
+
+TEST(Npz, DamagedArchivesAreRefused) {
+  const auto none = [](const std::string&) { return DType::undefined; };
+  const std::string good = *write_npz({{"a", floats({2}, {1, 2})}, {"b", floats({}, {3})}});
+  ASSERT_EQ(read_npz(good, none)->size(), 2u);
+  for (size_t n = 0; n < good.size(); ++n) EXPECT_FALSE(read_npz(good.substr(0, n), none).ok()) << n;
+  for (size_t i = 0; i < good.size(); ++i)
+    for (const char c : {'\0', '\xff', '\x08'}) {
+      std::string bad = good;
+      bad[i] = c;
+      (void)read_npz(bad, none).ok();
+    }
+}
+
+TEST(Show, NumbersHaveUnits) {
+  EXPECT_EQ(human_bytes(999), "999 B");
+  EXPECT_EQ(human_bytes(1000), "1.00 kB");
+  EXPECT_EQ(human_bytes(999'950), "1.00 MB");
+  EXPECT_EQ(human_bytes(25'600'000), "25.6 MB");
+  EXPECT_EQ(human_time(450), "450 ns");
+  EXPECT_EQ(human_time(1'230'000), "1.23 ms");
+  EXPECT_EQ(human_time(90e9), "90.0 s");
+  EXPECT_EQ(human_count(999), "999");
+  EXPECT_EQ(human_count(11173962), "11,173,962");
+}
+
+TEST(Show, PicturesAndProbabilities) {
+  EXPECT_FALSE(probabilities(floats({3}, {0.5, 0.6, 0.2})).has_value());
+  EXPECT_FALSE(probabilities(floats({2, 2}, {0.25, 0.25, 0.25, 0.25})).has_value());
+  const auto p = probabilities(floats({1, 4}, {0.125, 0, 0.75, 0.125}));
+  ASSERT_TRUE(p.has_value());
+  EXPECT_EQ(top_classes(*p, 2), "2 (75.0 %), 0 (12.5 %)");
+  EXPECT_NE(bar_chart(*p).find("█ 75.0 %"), std::string::npos);
+  EXPECT_FALSE(picture(floats({4}, {1, 2, 3, 4})).has_value());
+  EXPECT_EQ(picture(floats({1, 1, 2, 2}, {0, 1, 1, 0})), "      ████\n      ████\n  ████    \n  ████    \n");
+}
+
+}  // namespace
+}  // namespace tessera::cli

@@ -1,0 +1,72 @@
+// The programs in README.md compile, run and say what they should, as C99 and as C++17.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+namespace {
+
+const std::string kSource = TESSERA_SOURCE_DIR, kLibrary = TESSERA_BINARY_DIR "/lib/libtessera.so";
+
+// The first block of README.md that is fenced as `language`.
+std::string snippet(const std::string& language) {
+  std::ifstream file(kSource + "/README.md");
+  const std::string text{std::istreambuf_iterator<char>(file), {}}, fence = "```" + language + "\n";
+  const size_t begin = text.find(fence);
+  if (begin == std::string::npos) return {};
+  return text.substr(begin + fence.size(), text.find("\n```", begin) + 1 - begin - fence.size());
+}
+
+struct Finished {
+  int status;
+  std::string output;
+};
+
+Finished shell(const std::string& command) {
+  Finished f{-1, {}};
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  if (!pipe) return f;
+  char piece[256];
+  while (const size_t n = std::fread(piece, 1, sizeof piece, pipe)) f.output.append(piece, n);
+  f.status = pclose(pipe);
+  return f;
+}
+
+// What the program prints, run in the source folder.
+std::string output_of(const std::string& language, const std::string& compiler, const std::string& suffix) {
+  const std::string program = testing::TempDir() + "tessera_readme_" + language, file = program + suffix;
+  std::ofstream(file) << snippet(language);
+  const Finished compiled = shell(compiler + " -Wall -Wextra -Werror -I" + kSource + "/include " + file + " " +
+                                  kLibrary + " -Wl,-rpath," TESSERA_BINARY_DIR "/lib -o " + program);
+  EXPECT_EQ(compiled.status, 0) << compiled.output;
+  const Finished run = shell("cd " + kSource + " && " + program);
+  EXPECT_EQ(run.status, 0) << run.output;
+  std::filesystem::remove(file);
+  std::filesystem::remove(program);
+  return run.output;
+}
+
+bool can_link() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return false;
+#else
+  return std::filesystem::exists(kLibrary);
+#endif
+}
+
+TEST(Readme, TheProgramInC) {
+  if (!can_link()) GTEST_SKIP() << "libtessera.so is not built, or built with a sanitizer";
+  EXPECT_EQ(output_of("c", "cc -std=c99", ".c"), "1 input\n");
+}
+
+TEST(Readme, TheProgramInCpp) {
+  if (!can_link()) GTEST_SKIP() << "libtessera.so is not built, or built with a sanitizer";
+  const std::string said = output_of("cpp", "c++ -std=c++17", ".cc");
+  EXPECT_EQ(std::count(said.begin(), said.end(), ' '), 10) << said;
+}
+
+}  // namespace
