@@ -78,7 +78,7 @@ class ModelWriter {
     }
   }
   static void write_dims(pbf_writer& w, const std::vector<Dim>& dims) {
-    if (dims.empty()) return w.add_message(tensor_type::shape, "");  // rank 0 is not rank unknown
+    if (dims.empty()) return w.add_message(tensor_type::shape, std::string());  // rank 0 is not rank unknown
     pbf_writer s(w, tensor_type::shape);
     for (const Dim& d : dims) {
       pbf_writer one(s, shape::dim);
@@ -116,7 +116,7 @@ class ModelWriter {
         }
         break;
       }
-      case Kind::opaque: w.add_message(type::opaque_type, ""); break;
+      case Kind::opaque: w.add_message(type::opaque_type, std::string()); break;
       case Kind::unknown: break;
     }
     add_text(w, type::denotation, f.denotation);
