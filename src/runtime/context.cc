@@ -377,6 +377,10 @@ Status Context::place_outputs(int segment, std::span<Value> outputs) {
     const uint32_t slot = plan_->outputs()[i];
     const SlotPlan& p = plan_->slots()[slot];
     if (p.place != Place::output || p.segment != segment) continue;
+    // A value named twice is computed into its first place and shared with the others afterwards.
+    const auto first = plan_->outputs().begin();
+    if (std::find(first, first + static_cast<std::ptrdiff_t>(i), slot) != first + static_cast<std::ptrdiff_t>(i))
+      continue;
     Slot& s = slots_[slot];
     Tensor* given = outputs[i].tensor();
     if (!given || given->dtype() != p.type.dtype || !(given->shape() == s.shape)) {

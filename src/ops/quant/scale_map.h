@@ -39,7 +39,8 @@ Status quant_shape(const QuantParams& p, ShapeCall<D>& c) {
     for (int i = 0; i < scale_rank && same; ++i)
       same = !known(c.dim(1, i)) || !known(c.dim(2, i)) || number(c.dim(1, i)) == number(c.dim(2, i));
     const D zeros = c.count(2);
-    if (!same && !(one && c.rank(2) <= 1 && known(zeros) && number(zeros) == 1))
+    const auto may_be_one = [](int r, const D& n) { return r <= 1 && (!known(n) || number(n) == 1); };
+    if (!same && !(may_be_one(scale_rank, scales) && may_be_one(c.rank(2), zeros)))
       return c.refuse(2, "the shape of the scale");
   }
   if (scale_rank == 0 || one) return c.set(0, c.dims(0));
