@@ -11,7 +11,7 @@ foreach(source IN LISTS TEST_SOURCES)
   add_executable(${name} ${source})
   target_link_libraries(${name} PRIVATE tessera_test_support GTest::gtest GTest::gtest_main ${CMAKE_DL_LIBS})
   target_compile_definitions(${name} PRIVATE TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}" TESSERA_BINARY_DIR="${CMAKE_BINARY_DIR}")
-  add_dependencies(${name} tessera tessera_minimal)  # some tests open the library as a client does
+  add_dependencies(${name} tessera tessera_minimal tessera_cli)  # some tests open the library as a client does
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   file(STRINGS ${source} first LIMIT_COUNT 1)
   if(first MATCHES "^// labels: (.*)$")

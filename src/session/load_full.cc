@@ -1,47 +1,28 @@
 // Loading with everything: checks against the standard's signatures, inference over symbols, an order chosen for
 // memory.
-#include "formats/onnx/reader.h"
-#include "ir/inline.h"
 #include "ops/resolve.h"
 #include "passes/check_signatures.h"
 #include "passes/infer.h"
-#include "runtime/order.h"
 #include "runtime/order_problem.h"
-#include "runtime/profile.h"
-#include "session/load.h"
+#include "session/load_steps.h"
 
 namespace tessera {
 
 Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const SessionOptions& options) {
   LoadedModel out;
-  int64_t at = now_ns();
-  const auto lap = [&](int64_t& phase) {
-    const int64_t now = now_ns();
-    phase = now - at;
-    at = now;
-  };
-  auto dims = std::make_shared<DimPool>();
-  for (const auto& [name, size] : options.free_dimensions) dims->fix(name, size);
-  TRY_ASSIGN(model, onnx::read_model(std::move(bytes), external, std::move(dims)));
-  out.model = std::move(model);
-  lap(out.phase_ns.parse);
+  PhaseTimer timer;
+  TRY(read_graph(std::move(bytes), external, options, out, timer));
   ir::Graph& graph = *out.model.graph;
-  TRY(ir::inline_functions(out.model));
   TRY(check_signatures(graph));
   TRY(resolve(graph));
-  lap(out.phase_ns.resolve);
+  timer.lap(out.phase_ns.resolve);
   TRY(infer(graph));
-  lap(out.phase_ns.infer);
+  timer.lap(out.phase_ns.infer);
   TRY_ASSIGN(order, choose_graph_order(graph, options.order));
   out.order_chosen_by = order.chosen_by;
   out.planned_peak = order.peak_bytes;
-  lap(out.phase_ns.order);
-  PlanOptions plan_options;
-  plan_options.order = order.nodes;
-  TRY_ASSIGN(plan, Plan::build(out.model.graph, plan_options, out.counters));
-  out.plan = std::move(plan);
-  out.counters += external.counters();
-  lap(out.phase_ns.plan);
+  timer.lap(out.phase_ns.order);
+  TRY(make_plan(order.nodes, external, out, timer));
   return out;
 }
 

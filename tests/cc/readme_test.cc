@@ -1,4 +1,4 @@
-// The programs in README.md compile, run and say what they should, as C99 and as C++17.
+// The programs in README.md compile, run and say what they should, as C99 and as C++17; so do the commands.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -67,6 +68,36 @@ TEST(Readme, TheProgramInCpp) {
   if (!can_link()) GTEST_SKIP() << "libtessera.so is not built, or built with a sanitizer";
   const std::string said = output_of("cpp", "c++ -std=c++17", ".cc");
   EXPECT_EQ(std::count(said.begin(), said.end(), ' '), 10) << said;
+}
+
+// Lines of every block of README.md that is fenced as sh, without comments.
+std::vector<std::string> commands() {
+  std::ifstream file(kSource + "/README.md");
+  std::vector<std::string> out;
+  bool inside = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("```", 0) == 0)
+      inside = line == "```sh";
+    else if (inside)
+      out.push_back(line.substr(0, line.find(" #")));
+  }
+  return out;
+}
+
+TEST(Readme, TheCommands) {
+  const std::string built = "build/release/";
+  int checked = 0;
+  for (const std::string& line : commands()) {
+    SCOPED_TRACE(line);
+    // ./dev installs and builds: here only that it knows the command.
+    const bool is_dev = line.rfind("./dev ", 0) == 0;
+    const Finished f = shell("cd " + kSource + " && " +
+                             (is_dev ? line + " --help" : TESSERA_BINARY_DIR "/" + line.substr(built.size())));
+    EXPECT_EQ(f.status, 0) << f.output;
+    EXPECT_FALSE(f.output.empty());
+    ++checked;
+  }
+  EXPECT_GE(checked, 5);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// tessera test: runs folders of ONNX test data (model.onnx beside test_data_set_*) and compares.
+// tessera test: runs folders of ONNX test data (a model beside test_data_set_*) and compares.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -71,9 +71,19 @@ std::string random_difference(const Value& got, const Value& again, const Value&
   return repeated.empty() ? "" : "not repeatable: " + repeated;
 }
 
+// model.onnx, or else the one .onnx file of the folder.
+fs::path model_in(const fs::path& folder) {
+  if (fs::exists(folder / "model.onnx") || !fs::is_directory(folder)) return folder / "model.onnx";
+  std::vector<fs::path> found;
+  for (const auto& e : fs::directory_iterator(folder))
+    if (e.path().extension() == ".onnx") found.push_back(e.path());
+  return found.size() == 1 ? found[0] : folder / "model.onnx";
+}
+
 // Empty if everything agrees.
 std::string run_case(const Case& c, const SessionOptions& options) {
-  auto session = Session::open((c.folder / "model.onnx").string(), options);
+  const fs::path model = model_in(c.folder);
+  auto session = Session::open(model.string(), options);
   if (!session.ok()) return session.status().message();
   Session& s = **session;
   std::vector<ValueSpec> all = s.inputs();
@@ -89,7 +99,7 @@ std::string run_case(const Case& c, const SessionOptions& options) {
     const bool random = draws_at_random(*s.model().graph);
     std::vector<Value> again(got.size());
     if (random) {
-      auto anew = Session::open((c.folder / "model.onnx").string(), options);
+      auto anew = Session::open(model.string(), options);
       if (!anew.ok()) return anew.status().message();
       if (Status status = (*anew)->run(*inputs, again); !status.ok()) return status.message();
     }
@@ -168,7 +178,7 @@ void add_test(CLI::App& app, int& exit_code) {
   auto o = std::make_shared<TestOptions>();
   CLI::App* cmd = app.add_subcommand("test", "Run ONNX test data and compare");
   cmd->footer("Examples:\n  tessera test tests/models/demo\n  tessera test --corpus build/corpus --group-by-op\n");
-  cmd->add_option("folders", o->folders, "Folders with model.onnx and test_data_set_*");
+  cmd->add_option("folders", o->folders, "Folders with model.onnx (or one other .onnx file) and test_data_set_*");
   cmd->add_option("--corpus", o->corpus, "A folder made by tools/make_corpus.py");
   cmd->add_option("--filter", o->filter, "Only cases whose name contains this, or whose operator it is");
   cmd->add_flag("--group-by-op", o->by_op, "Print passed and total per operator");

@@ -1,0 +1,28 @@
+#include "session/load_steps.h"
+
+#include "formats/onnx/reader.h"
+#include "ir/inline.h"
+
+namespace tessera {
+
+Status read_graph(BytesPtr bytes, ExternalData& external, const SessionOptions& options, LoadedModel& out,
+                  PhaseTimer& timer) {
+  auto dims = std::make_shared<DimPool>();
+  for (const auto& [name, size] : options.free_dimensions) dims->fix(name, size);
+  TRY_ASSIGN(model, onnx::read_model(std::move(bytes), external, std::move(dims)));
+  out.model = std::move(model);
+  timer.lap(out.phase_ns.parse);
+  return ir::inline_functions(out.model);
+}
+
+Status make_plan(std::span<const ir::NodeId> order, const ExternalData& external, LoadedModel& out, PhaseTimer& timer) {
+  PlanOptions options;
+  options.order = order;
+  TRY_ASSIGN(plan, Plan::build(out.model.graph, options, out.counters));
+  out.plan = std::move(plan);
+  out.counters += external.counters();
+  timer.lap(out.phase_ns.plan);
+  return {};
+}
+
+}  // namespace tessera

@@ -1,0 +1,27 @@
+// The steps that every way of loading shares.
+#pragma once
+#include "runtime/profile.h"
+#include "session/load.h"
+
+namespace tessera {
+
+// Times consecutive phases.
+class PhaseTimer {
+ public:
+  void lap(int64_t& phase) {
+    const int64_t now = now_ns();
+    phase = now - at_;
+    at_ = now;
+  }
+
+ private:
+  int64_t at_ = now_ns();
+};
+
+// Reads the model into out.model and puts the bodies of its functions in place of their calls.
+Status read_graph(BytesPtr bytes, ExternalData& external, const SessionOptions& options, LoadedModel& out,
+                  PhaseTimer& timer);
+// Makes out.plan for the nodes of out.model in this order.
+Status make_plan(std::span<const ir::NodeId> order, const ExternalData& external, LoadedModel& out, PhaseTimer& timer);
+
+}  // namespace tessera
