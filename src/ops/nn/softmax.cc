@@ -1,6 +1,7 @@
 // Softmax, LogSoftmax, Hardmax: along an axis, or (before version 13) along all axes from one on.
 #include <cmath>
 
+#include "core/convert.h"
 #include "kernels/rows.h"
 #include "kernels/vmath.h"
 #include "ops/elementwise.h"
@@ -96,6 +97,23 @@ Status compute_double(const Params& p, Call& call) {
   });
 }
 
+// float16 rounds where the standard's function body does: its difference, exponential and sum are float16 values.
+Status compute_half(const Params& p, Call& call) {
+  return each_block<Float16>(p, call, 1, [](const Float16* x, Float16* y, int64_t, const Slices& s) {
+    const auto rounded = [](float v) { return f16_to_float(float_to_f16(v)); };
+    float most = f16_to_float(x[0].bits), sum = 0;
+    for (int64_t i = 1; i < s.length; ++i)
+      if (const float v = f16_to_float(x[i * s.inner].bits); v > most || v != v) most = v;
+    for (int64_t i = 0; i < s.length; ++i) {
+      const float e = rounded(std::exp(rounded(f16_to_float(x[i * s.inner].bits) - most)));
+      sum += e;
+      y[i * s.inner].bits = float_to_f16(e);
+    }
+    sum = rounded(sum);
+    for (int64_t i = 0; i < s.length; ++i) y[i * s.inner].bits = float_to_f16(f16_to_float(y[i * s.inner].bits) / sum);
+  });
+}
+
 // One at the first of the largest elements (NaN counts as the largest), zero elsewhere.
 template <class T>
 Status compute_hard(const Params& p, Call& call) {
@@ -109,9 +127,11 @@ Status compute_hard(const Params& p, Call& call) {
   });
 }
 
-template <bool Log>
-constexpr Kernel kSoft[] = {{kAllSame<float>, compute_with<Params, compute_float<Log>>},
-                            {kAllSame<double>, compute_with<Params, compute_double<Log>>}};
+constexpr Kernel kSoft[] = {{kAllSame<Float16>, compute_with<Params, compute_half>},
+                            {kAllSame<float>, compute_with<Params, compute_float<false>>},
+                            {kAllSame<double>, compute_with<Params, compute_double<false>>}};
+constexpr Kernel kLogSoft[] = {{kAllSame<float>, compute_with<Params, compute_float<true>>},
+                               {kAllSame<double>, compute_with<Params, compute_double<true>>}};
 constexpr Kernel kHard[] = {{kAllSame<float>, compute_with<Params, compute_hard<float>>},
                             {kAllSame<double>, compute_with<Params, compute_hard<double>>}};
 constexpr int16_t kVersions[] = {1, 11, 13};
@@ -128,8 +148,8 @@ constexpr Op along_axis(const char* name, std::span<const Kernel> kernels) {
 
 }  // namespace
 
-extern constexpr Op kSoftmax = along_axis("Softmax", kSoft<false>);
-extern constexpr Op kLogSoftmax = along_axis("LogSoftmax", kSoft<true>);
+extern constexpr Op kSoftmax = along_axis("Softmax", kSoft);
+extern constexpr Op kLogSoftmax = along_axis("LogSoftmax", kLogSoft);
 extern constexpr Op kHardmax = along_axis("Hardmax", kHard);
 extern constexpr OpInference kSoftmaxInference{.shape = shape_with<Params, Dim, shape<Dim>>};
 extern constexpr OpInference kLogSoftmaxInference{.shape = shape_with<Params, Dim, shape<Dim>>};
