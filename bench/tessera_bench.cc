@@ -16,6 +16,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -426,9 +427,12 @@ Status write_external(const fs::path& folder) {
   constexpr int kCount = 100;
   constexpr int64_t kSide = 1024;
   std::vector<float> matrix(kSide * kSide);
-  for (size_t i = 0; i < matrix.size(); ++i) matrix[i] = static_cast<float>(i % 97) * 1e-5f;
   std::ofstream file(folder / "weights.bin", std::ios::binary);
-  for (int i = 0; i < kCount; ++i) file.write(reinterpret_cast<const char*>(matrix.data()), kSide * kSide * 4);
+  for (int i = 0; i < kCount; ++i) {  // no two alike: a runtime may share equal weights
+    for (size_t k = 0; k < matrix.size(); ++k)
+      matrix[k] = static_cast<float>((k + static_cast<size_t>(i)) % 97) * 1e-5f;
+    file.write(reinterpret_cast<const char*>(matrix.data()), kSide * kSide * 4);
+  }
   file.close();
   if (!file) return error(Code::fail, "cannot write 400 MiB to {}", quote(folder.string()));
   ir::GraphBuilder g;
@@ -486,6 +490,99 @@ Status measure_rebinding(const std::string& path, int nodes) {
   return {};
 }
 
+// The external-data model once more, its file handed over as a buffer.
+Status measure_buffer(const fs::path& folder) {
+  TRY_ASSIGN(weights, map_file((folder / "weights.bin").string()));
+  TRY_ASSIGN(model, map_file((folder / "external_400MiB.onnx").string()));
+  SessionOptions options;
+  options.external_files["weights.bin"] = weights;
+  const double anonymous = status_kib("RssAnon:");
+  Status status;
+  int64_t copied = -1;
+  const Times t = timed([&] {
+    auto session = Session::from_bytes(model, options);
+    if (session.ok())
+      copied = (*session)->memory().counters.bytes_copied;
+    else
+      status = session.take_status();
+  });
+  TRY(std::move(status));
+  std::printf("external_400MiB.onnx from a caller's buffer: open %s cpu, %lld bytes copied, %.1f MiB anonymous\n",
+              in_units(t.cpu).c_str(), static_cast<long long>(copied), (status_kib("RssAnon:") - anonymous) / 1024);
+  return {};
+}
+
+// Eight unfused DequantizeLinear + MatMul layers of 64 MiB (as float), their nodes listed at random.
+constexpr int kLayers = 8;
+constexpr int64_t kLayerSide = 4096;
+Status write_listing(const fs::path& folder, unsigned seed) {
+  ir::GraphBuilder g;
+  TRY(g.input("x0", Fact::tensor(DType::f32, std::vector<Dim>{1, kLayerSide})));
+  TRY_ASSIGN(scale, Tensor::scalar(0.01f));
+  TRY(g.initializer("scale", Weight::from(scale)));
+  struct Line {
+    const char* op;
+    std::string name, a, b, out;
+  };
+  std::vector<Line> lines;
+  for (int i = 0; i < kLayers; ++i) {
+    Weight w;
+    w.dtype = DType::i8;
+    w.shape = Shape{kLayerSide, kLayerSide};
+    w.location = "int8.bin";
+    w.location_offset = static_cast<uint64_t>(i * kLayerSide * kLayerSide);
+    TRY(g.initializer(format("q{}", i), std::move(w)));
+    lines.push_back({"DequantizeLinear", format("dequantize_{}", i), format("q{}", i), "scale", format("w{}", i)});
+    lines.push_back({"MatMul", format("product_{}", i), format("x{}", i), format("w{}", i), format("x{}", i + 1)});
+  }
+  std::shuffle(lines.begin(), lines.end(), std::mt19937(seed));
+  for (const Line& l : lines) {
+    ir::Node n;
+    n.op_type = l.op;
+    n.name = l.name;
+    const std::string_view in[] = {l.a, l.b}, out[] = {l.out};
+    TRY(g.node(std::move(n), in, out));
+  }
+  g.output(format("x{}", kLayers), Fact::tensor(DType::f32));
+  Model model;
+  model.ir_version = 8;
+  model.opsets = {{"", 17}};
+  model.graph = g.finish();
+  // The writer lists nodes in a valid order; the seed decides which one.
+  return onnx::save_model(model, (folder / format("listing_{}.onnx", seed)).string());
+}
+
+// Peak memory of a run over 20 listings of one graph, ours and the peer's.
+Status measure_listings(const fs::path& folder, const Options& o) {
+  const std::vector<char> ones(kLayerSide * kLayerSide, 1);
+  std::ofstream file(folder / "int8.bin", std::ios::binary);
+  for (int i = 0; i < kLayers; ++i) file.write(ones.data(), static_cast<std::streamsize>(ones.size()));
+  file.close();
+  double least[2] = {1e18, 1e18}, most[2] = {};
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    TRY(write_listing(folder, seed));
+    for (int side = 0; side < (o.peer.empty() ? 1 : 2); ++side) {
+      Job job;
+      job.library = side == 0 ? o.ours : o.peer;
+      job.model = (folder / format("listing_{}.onnx", seed)).string();
+      job.optimise = false;
+      Worker worker(job);
+      worker.ask("load");
+      worker.ask("first");
+      const auto peak = worker.ask("memory");
+      if (peak.empty()) return error(Code::fail, "{}", worker.error());
+      least[side] = std::min(least[side], peak[0] / 1024);
+      most[side] = std::max(most[side], peak[0] / 1024);
+    }
+  }
+  std::printf("peak memory over 20 listings of %d unfused int8 layers (weights %d MiB, 64 MiB each as float):\n",
+              kLayers, kLayers * 16);
+  std::printf("  ours %.1f to %.1f MiB", least[0], most[0]);
+  if (!o.peer.empty()) std::printf(", peer %.1f to %.1f MiB", least[1], most[1]);
+  std::printf("\n");
+  return {};
+}
+
 int run_suite(const Options& o) {
   const fs::path folder = fs::temp_directory_path() / format("tessera_bench_{}", static_cast<int64_t>(getpid()));
   fs::create_directories(folder);
@@ -502,6 +599,8 @@ int run_suite(const Options& o) {
   for (const char* name :
        {"chain_1000_add.onnx", "chain_100000_relu.onnx", "chain_200000_relu.onnx", "external_400MiB.onnx"})
     worst = std::max(worst, compare((folder / name).string(), 1, o, false));
+  need(measure_buffer(folder));
+  need(measure_listings(folder, o));
   fs::remove_all(folder);
   return worst;
 }
