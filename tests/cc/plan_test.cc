@@ -16,13 +16,13 @@
 namespace {
 std::atomic<int64_t> allocations{0};
 }
-void* operator new(size_t n) {
+[[gnu::noinline]] void* operator new(size_t n) {
   ++allocations;
   if (void* p = std::malloc(n ? n : 1)) return p;
   throw std::bad_alloc();
 }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, size_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, size_t) noexcept { std::free(p); }
 
 namespace tessera {
 namespace {

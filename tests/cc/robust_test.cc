@@ -108,7 +108,7 @@ bool exercise(std::string_view bytes, Watchdog& dog, const fs::path* folder = nu
     dog.start();
     const Status s = (*session)->run(inputs, outputs, &dog.options);
     dog.finish();
-    if (!s.ok()) EXPECT_FALSE(s.message().empty());
+    EXPECT_TRUE(s.ok() || !s.message().empty());
     ran = ran || s.ok();
   }
   return ran;
