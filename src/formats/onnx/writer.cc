@@ -160,11 +160,12 @@ class ModelWriter {
   }
   static void copy_field(protozero::pbf_reader& r, pbf_writer& w) {
     using protozero::pbf_wire_type;
+    const auto tag = r.tag();  // reading the value makes the reader forget it
     switch (r.wire_type()) {
-      case pbf_wire_type::varint: w.add_uint64(r.tag(), r.get_uint64()); break;
-      case pbf_wire_type::fixed64: w.add_fixed64(r.tag(), r.get_fixed64()); break;
-      case pbf_wire_type::fixed32: w.add_fixed32(r.tag(), r.get_fixed32()); break;
-      default: w.add_bytes(r.tag(), r.get_view()); break;
+      case pbf_wire_type::varint: w.add_uint64(tag, r.get_uint64()); break;
+      case pbf_wire_type::fixed64: w.add_fixed64(tag, r.get_fixed64()); break;
+      case pbf_wire_type::fixed32: w.add_fixed32(tag, r.get_fixed32()); break;
+      default: w.add_bytes(tag, r.get_view()); break;
     }
   }
 
