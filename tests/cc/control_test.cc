@@ -247,11 +247,12 @@ TEST(Scan, BatchesOfDifferentLength) {
       .op("Identity", {"t"}, {"y"})
       .out("t")
       .out("y");
-  const auto net = [&](std::shared_ptr<ir::Graph> g) {
+  const auto net = [&](std::shared_ptr<ir::Graph> g, int64_t reverse = 0) {
     Net n(8);
     n.in("l", Fact::tensor(DType::i64, std::vector<Dim>{2})).in("s0", floats({2, 1})).in("xs", floats({2, 3, 1}));
     n.op("Scan", {"l", "s0", "xs"}, {"s", "ys"},
          {ir::Attribute::integer("num_scan_inputs", 1),
+          ir::Attribute::integers("directions", {reverse}),
           {"body", ir::AttrType::g, std::vector<std::shared_ptr<ir::Graph>>{std::move(g)}, {}, {}}});
     return std::move(n.out("s").out("ys"));
   };
@@ -261,6 +262,9 @@ TEST(Scan, BatchesOfDifferentLength) {
   ASSERT_TRUE(r.ok()) << r.status().message();
   expect_floats((*r)[0], {2, 1}, {16, 24});
   expect_floats((*r)[1], {2, 3, 1}, {11, 13, 16, 24, 0, 0});
+  auto back = net(g, 1).run({of<int64_t>({2}, {2, 3}), s0, xs});
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  expect_floats((*back)[1], {2, 3, 1}, {12, 13, 0, 26, 31, 35});
   expect_refused(net(g).run({of<int64_t>({2}, {3, 4}), s0, xs}), "from 0 to 3");
 }
 

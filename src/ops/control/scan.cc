@@ -148,23 +148,23 @@ class Run {
   Status steps(int64_t batch, int64_t steps, int64_t first) {
     for (int64_t t = 0; t < steps; ++t) {
       if (call_.cancelled()) return call_.stopped();
-      TRY(step(batch, t, first));
+      TRY(step(batch, t, steps, first));
     }
     return {};
   }
 
  private:
-  Status step(int64_t batch, int64_t t, int64_t first) {
+  Status step(int64_t batch, int64_t t, int64_t steps, int64_t first) {
     const auto states = static_cast<size_t>(p_.states);
     const std::span<Value> yields = std::span(out_).subspan(states);
     carry_.lend(in_, out_);
     for (size_t k = 0; k < slicers_.size(); ++k) {
-      const int64_t position = p_.in_reverse[k] ? length() - 1 - t : t;
+      const int64_t position = p_.in_reverse[k] ? steps - 1 - t : t;
       const int64_t base = batch ? batch * call_.shape(p_.states + static_cast<int>(k)).count(1, rank(k)) : 0;
       TRY_ASSIGN(slice, slicers_[k].at(base, position));
       in_[states + k] = std::move(slice);
     }
-    const auto place = [&](size_t k) { return first + (p_.out_reverse[k] ? length() - 1 - t : t); };
+    const auto place = [&](size_t k) { return first + (p_.out_reverse[k] ? steps - 1 - t : t); };
     for (size_t k = 0; k < yields.size(); ++k) yields[k] = stacks_[k].place(place(k));
     TRY(call_.body(p_.body.index).run(in_, out_));
     carry_.collect(out_);
