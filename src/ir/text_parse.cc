@@ -573,6 +573,10 @@ class Parser {
       const size_t at = in_.position();
       TRY_ASSIGN(d, declaration());
       if (in_.take('=')) {
+        if (d.fact.kind == Kind::sparse_tensor) {
+          TRY_ASSIGN(s, sparse(d.fact, at));
+          return at_place(builder.initializer(d.name, Weight::from(std::move(s))), at);
+        }
         TRY_ASSIGN(w, constant(d.fact, at));
         return at_place(builder.initializer(d.name, std::move(w)), at);
       }
