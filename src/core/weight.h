@@ -19,6 +19,7 @@ struct Weight {
   std::shared_ptr<const SparseWeight> sparse;  // instead of either: made dense when the tensor is asked for
   std::string location;                        // file name of external data, as the model spells it
   uint64_t location_offset = 0;
+  std::string checksum;  // of the external data, as the model states it
 
   static Weight from(Tensor t);
   static Weight from(SparseWeight w);

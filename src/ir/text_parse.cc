@@ -274,6 +274,8 @@ class Parser {
       uint64_t number = 0;
       if (key == "location") {
         w.location = value;
+      } else if (key == "checksum") {
+        w.checksum = value;
       } else if (key == "offset" || key == "length") {
         if (!parse_number(value, &number))
           return in_.wrong_at(at, format("{} {}", key, quote(value)), "a number of bytes");

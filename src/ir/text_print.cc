@@ -263,9 +263,12 @@ class Printer {
     if (w.shape.rank()) out_ += ']';
   }
   void tensor_data(const Weight& w) {
-    if (!w.location.empty())
-      return entries(
-          {{"location", w.location}, {"offset", format("{}", w.location_offset)}, {"length", format("{}", w.bytes())}});
+    if (!w.location.empty()) {
+      std::vector<std::pair<std::string, std::string>> list = {
+          {"location", w.location}, {"offset", format("{}", w.location_offset)}, {"length", format("{}", w.bytes())}};
+      if (!w.checksum.empty()) list.emplace_back("checksum", w.checksum);
+      return entries(list);
+    }
     const Result<Tensor> t = w.tensor();
     if (!t.ok()) {
       out_ += "{...}";

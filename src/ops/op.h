@@ -378,6 +378,9 @@ struct Packing {
   // 0: this weight is used as it is.
   int64_t (*bytes)(const void* params, const Shape& weight);
   void (*pack)(const void* params, const Shape& shape, const void* weight, void* out, int threads);
+  // The part of the parameters that the packed bytes depend on.
+  int64_t (*variant)(const void* params) = nullptr;
+  DType type = DType::f32;  // of the weights it takes
 };
 
 struct Op {

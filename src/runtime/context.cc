@@ -53,7 +53,7 @@ Context::Context(std::shared_ptr<const Plan> plan, SlabPool& slabs) : plan_(std:
                         slot_plans[s].place == Place::output;
     slots_[s].known = slot_plans[s].content_bound;
   }
-  for (const auto& [slot, tensor] : plan_->constants()) {
+  for (const auto& [slot, tensor, weight] : plan_->constants()) {
     slots_[slot].shape = tensor.shape();
     slots_[slot].dtype = tensor.dtype();
     slots_[slot].data = const_cast<void*>(tensor.data());
@@ -173,7 +173,7 @@ Status Context::set_inputs(std::span<const Value> inputs, std::span<Value> taken
     else if (i < inputs.size())
       v = inputs[i];
     if (v.empty())
-      for (const auto& [constant, tensor] : plan_->constants())
+      for (const auto& [constant, tensor, weight] : plan_->constants())
         if (constant == slot) v = tensor;
     TRY(set_input_slot(slot, std::move(v)));
   }

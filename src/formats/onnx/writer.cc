@@ -55,6 +55,7 @@ class ModelWriter {
       add("location", weight.location);
       add("offset", format("{}", weight.location_offset));
       add("length", format("{}", weight.bytes()));
+      if (!weight.checksum.empty()) add("checksum", weight.checksum);
       w.add_int32(tensor::data_location, 1);
       return {};
     }
