@@ -39,13 +39,20 @@ int64_t pivot_row(const double* a, int64_t n, int64_t k) {
   return best;
 }
 
+// 0, or NaN if an element is not finite.
+double zero_times(const double* a, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += 0 * a[i];
+  return sum;
+}
+
 // Of the n x n matrix a, which is overwritten. Rows are cut over the pool when there is enough to do.
 double determinant(const Call& call, double* a, int64_t n) {
   Product product;
   for (int64_t k = 0; k < n && !call.cancelled(); ++k) {
     const int64_t best = pivot_row(a, n, k);
     const double pivot = a[best * n + k];
-    if (pivot == 0) return 0;
+    if (pivot == 0) return zero_times(a, n * n);
     if (best != k) std::swap_ranges(a + best * n + k, a + best * n + n, a + k * n + k);
     product.multiply(best == k ? pivot : -pivot);
     const int64_t rows = n - k - 1, each = std::max<int64_t>(1, (1 << 14) / (n - k));
