@@ -1,4 +1,4 @@
-// JPEG 2000, as a JP2 file or a bare codestream, by OpenJPEG: gray, RGB and YCC, alpha dropped.
+// JPEG 2000, as a JP2 file or a bare codestream, by OpenJPEG: gray, RGB, YCC and CMYK, alpha dropped.
 #include <openjpeg.h>
 
 #include <algorithm>
@@ -148,23 +148,37 @@ void put_ycc(Canvas& canvas, int64_t x, int64_t y, double light, double blue, do
              to_byte(light + 1.772 * blue));
 }
 
+void put_colors(Canvas& canvas, const opj_image_t& image) {
+  const opj_image_comp_t* comps = image.comps;
+  const bool cmyk = image.numcomps == 4 && image.color_space == OPJ_CLRSPC_CMYK;
+  const bool ycc = image.color_space == OPJ_CLRSPC_SYCC || comps[1].dx > comps[0].dx;
+  std::vector<uint8_t> inks(static_cast<size_t>(canvas.width()) * 4);
+  for (int64_t y = 0; y < canvas.height(); ++y) {
+    for (int64_t x = 0; x < canvas.width(); ++x) {
+      const uint8_t a = sample(comps[0], x, y), b = sample(comps[1], x, y), c = sample(comps[2], x, y);
+      if (cmyk) {
+        const uint8_t ink[] = {a, b, c, sample(comps[3], x, y)};
+        std::copy_n(ink, 4, inks.data() + 4 * x);
+      } else if (ycc) {
+        put_ycc(canvas, x, y, a, b, c);
+      } else {
+        canvas.put(x, y, a, b, c);
+      }
+    }
+    if (cmyk) canvas.cmyk_row(y, inks.data());
+  }
+}
+
 bool pixels(Bytes bytes, Canvas& canvas, Problem& problem) {
   const Image image = decode(bytes, canvas, problem);
   if (!image) return false;
   if (!usable(*image, canvas)) return problem.say("JPEG 2000: a component is missing");
-  const opj_image_comp_t* comps = image->comps;
-  const bool gray = image->numcomps < 3;
-  const bool ycc = !gray && (image->color_space == OPJ_CLRSPC_SYCC || comps[1].dx > comps[0].dx);
-  for (int64_t y = 0; y < canvas.height(); ++y)
-    for (int64_t x = 0; x < canvas.width(); ++x) {
-      const uint8_t first = sample(comps[0], x, y);
-      if (gray)
-        canvas.put_gray(x, y, first);
-      else if (ycc)
-        put_ycc(canvas, x, y, first, sample(comps[1], x, y), sample(comps[2], x, y));
-      else
-        canvas.put(x, y, first, sample(comps[1], x, y), sample(comps[2], x, y));
-    }
+  if (image->numcomps >= 3) {
+    put_colors(canvas, *image);
+  } else {
+    for (int64_t y = 0; y < canvas.height(); ++y)
+      for (int64_t x = 0; x < canvas.width(); ++x) canvas.put_gray(x, y, sample(image->comps[0], x, y));
+  }
   return true;
 }
 
