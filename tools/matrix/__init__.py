@@ -1,0 +1,1 @@
+"""The generated matrix of (operator, version, type) cases; tools/make_matrix.py is its command."""
