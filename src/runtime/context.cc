@@ -196,11 +196,15 @@ Status Context::set_captures() {
   return {};
 }
 
-// What a step wants beside its values: per lane for its kernel, or what its bodies took when they last ran.
+// What its bodies took when they last ran; only one of them runs at a time.
+int64_t Context::body_bytes_of(const Step& step) const {
+  int64_t bytes = 0;
+  for (size_t b = 0; b < step.bodies.size(); ++b) bytes = std::max(bytes, bodies_[step.first_body + b]->slab_bytes());
+  return bytes;
+}
+
 int64_t Context::scratch_of(const Step& step) const {
-  int64_t bodies = 0;
-  for (size_t b = 0; b < step.bodies.size(); ++b) bodies = std::max(bodies, bodies_[step.first_body + b]->slab_bytes());
-  if (!step.bodies.empty()) return bodies;
+  if (!step.op->scratch || !step.planned) return 0;
   const Shape* shapes[16] = {};
   const auto in = plan_->args(step.in, step.in_count);
   const size_t n = std::min<size_t>(in.size(), 16);
@@ -299,8 +303,10 @@ bool Context::fits(const Segment& s, int segment) const {
   for (const Takeover& t : s.takeovers)
     if (bytes_[t.in] != bytes_[t.out]) return false;
   const auto begin = plan_->segment_begin()[static_cast<size_t>(segment)];
-  for (const uint32_t k : s.with_scratch)
-    if (scratch_of(plan_->steps()[begin + k]) > s.scratch[k].bytes) return false;
+  for (const uint32_t k : s.with_scratch) {
+    const Step& step = plan_->steps()[begin + k];
+    if (scratch_of(step) > s.scratch[k].bytes || body_bytes_of(step) > s.scratch[k].body_bytes) return false;
+  }
   return true;
 }
 
@@ -344,11 +350,12 @@ Status Context::assign_memory(int segment) {
   for (const uint32_t k : s.with_scratch) {
     const Step& step = plan_->steps()[begin + k];
     int64_t lane = scratch_of(step);
-    if (grows && step.bodies.empty()) lane = round_up(lane + lane / 4, kAlignment);
+    if (grows) lane = round_up(lane + lane / 4, kAlignment);
     s.scratch[k].bytes = lane;
+    s.scratch[k].body_bytes = body_bytes_of(step);
     scratch_life.push_back(lives.size());
-    const int64_t lanes = step.bodies.empty() ? scope_.threads : 1;
-    lives.push_back({lane * lanes, static_cast<int32_t>(begin + k), static_cast<int32_t>(begin + k)});
+    lives.push_back({lane * scope_.threads + s.scratch[k].body_bytes, static_cast<int32_t>(begin + k),
+                     static_cast<int32_t>(begin + k)});
   }
   const Offsets offsets = assign_offsets(lives);
   if (offsets.slab_bytes > scope_.max_run_bytes)
@@ -357,8 +364,11 @@ Status Context::assign_memory(int segment) {
   for (size_t i = 0; i < s.owners.size(); ++i) s.offset[i] = offsets.offset[static_cast<size_t>(joined[i])];
   for (size_t i = 0; i < s.owners.size(); ++i)
     s.reserved[i] = std::max(s.reserved[i], lives[static_cast<size_t>(joined[i])].bytes);
-  for (size_t i = 0; i < s.with_scratch.size(); ++i)
-    s.scratch[s.with_scratch[i]].offset = offsets.offset[scratch_life[i]];
+  for (size_t i = 0; i < s.with_scratch.size(); ++i) {
+    Scratch& scratch = s.scratch[s.with_scratch[i]];
+    scratch.offset = offsets.offset[scratch_life[i]];
+    scratch.body_offset = scratch.offset + scratch.bytes * scope_.threads;
+  }
   s.bytes = offsets.slab_bytes;
   s.pointed = nullptr;
   stats_.planned_peak = segment == 0 ? offsets.peak_bytes : std::max(stats_.planned_peak, offsets.peak_bytes);
@@ -489,7 +499,7 @@ Status Context::run_step(const Step& step, const std::byte* slab, const Scratch&
   Call::Frame frame = frame_of(step);
   for (size_t b = 0; b < step.bodies.size(); ++b)
     bodies_[step.first_body + b]->lend(
-        {const_cast<std::byte*>(slab) + scratch.offset, static_cast<size_t>(scratch.bytes)});
+        {const_cast<std::byte*>(slab) + scratch.body_offset, static_cast<size_t>(scratch.body_bytes)});
   if (scratch.bytes > 0) {
     frame.scratch = const_cast<std::byte*>(slab) + scratch.offset;
     frame.scratch_bytes = scratch.bytes;

@@ -61,10 +61,12 @@ class Context {
   struct Takeover {
     uint32_t in, out;  // slots
   };
-  // Memory of one step: for its kernel, or for the activations of its bodies.
+  // Memory of one step beside its values: for its kernel, and for the activations of its bodies behind that.
   struct Scratch {
     int64_t offset = 0;
-    int64_t bytes = 0;  // per lane
+    int64_t bytes = 0;  // of the kernel, per lane
+    int64_t body_offset = 0;
+    int64_t body_bytes = 0;
   };
   struct Segment {
     bool bound = false;
@@ -104,6 +106,7 @@ class Context {
   Call::Frame frame_of(const Step& step);
   int64_t bytes_of(uint32_t slot) const;
   int64_t scratch_of(const Step& step) const;
+  int64_t body_bytes_of(const Step& step) const;
   uint32_t view_source(uint32_t slot) const;
 
   std::shared_ptr<const Plan> plan_;
