@@ -44,26 +44,29 @@ struct Blackman {
   static constexpr double kA[] = {0.42, 0.5, 0.08};
 };
 
-template <class W>
+template <class W, class T>
 Status compute(const Params& p, Call& call) {
   const int64_t n = call.out_count(0);
   // A symmetric window of one point has no period: what comes out is not a number, as the standard's body has it.
   const double increment = 2 * std::numbers::pi / static_cast<double>(p.periodic ? n : n - 1);
-  auto* y = call.out<double>(0);
+  T* y = call.out<T>(0);
   for_pieces(call, n, [&](int64_t begin, int64_t count) {
     for (int64_t i = begin; i < begin + count; ++i) {
       const double t = static_cast<double>(i) * increment;
-      y[i] = W::kA[0] - W::kA[1] * std::cos(t);
-      if (W::kA[2] != 0) y[i] += W::kA[2] * std::cos(2 * t);
+      const double third = W::kA[2] != 0 ? W::kA[2] * std::cos(2 * t) : 0;
+      y[i] = static_cast<T>(W::kA[0] - W::kA[1] * std::cos(t) + third);
     }
   });
   return {};
 }
 
-constexpr TypeRule kTypes[] = {{in_arg(0), kIndexTypes},
-                               {out_arg(0), set_of(DType::f64), kNumbers - set_of(DType::f64)}};
+// The peak of a window is 1 to the precision of float, from which whole numbers are cut.
+constexpr TypeRule kDouble[] = {{in_arg(0), kIndexTypes}, {out_arg(0), set_of(DType::f64)}};
+constexpr TypeRule kOthers[] = {{in_arg(0), kIndexTypes},
+                                {out_arg(0), set_of(DType::f32), kNumbers - set_of(DType::f32, DType::f64)}};
 template <class W>
-constexpr Kernel kKernels[] = {{kTypes, compute_with<Params, compute<W>>}};
+constexpr Kernel kKernels[] = {{kDouble, compute_with<Params, compute<W, double>>},
+                               {kOthers, compute_with<Params, compute<W, float>>}};
 constexpr int16_t kVersions[] = {17};
 
 template <class W>

@@ -16,7 +16,8 @@ struct Params {
 };
 
 // `states` tensors beside each optimized one and its gradient.
-Status check_groups(const Attrs& a, size_t states) {
+Status check_groups(Attrs& a, size_t states) {
+  TRY(a.done());
   const size_t in = a.node().inputs.size() - kFirst, out = a.node().outputs.size();
   if (a.node().inputs.size() < kFirst || in == 0 || in % (states + 2) != 0 || out != in / (states + 2) * (states + 1))
     return invalid_graph(
