@@ -37,6 +37,9 @@ class Bytes {
   Origin origin() const { return origin_; }
   // The file name the bytes came from, or empty.
   const std::string& label() const { return label_; }
+  // When the mapped file was last written, in ns since 1970; 0 for other bytes.
+  int64_t written_at() const { return written_at_; }
+  void set_written_at(int64_t ns) { written_at_ = ns; }
 
  private:
   std::byte* data_;
@@ -45,6 +48,7 @@ class Bytes {
   void* context_;
   Origin origin_;
   std::string label_;
+  int64_t written_at_ = 0;
 };
 
 using BytesPtr = std::shared_ptr<const Bytes>;

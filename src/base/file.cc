@@ -12,6 +12,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <compare>
+#include <map>
+#include <mutex>
 
 namespace tessera {
 namespace {
@@ -21,6 +24,42 @@ Status errno_error(std::string_view what, std::string_view name) {
   const Code code = e == ENOENT || e == ENOTDIR ? Code::no_such_file : Code::fail;
   return error(code, "{} {}: {}", what, quote(name), strerror(e));
 }
+
+// What tells one state of one file from every other.
+struct FileState {
+  dev_t device;
+  ino_t inode;
+  off_t size;
+  int64_t written_at;
+  auto operator<=>(const FileState&) const = default;
+};
+
+// The files this process has mapped.
+class Mappings {
+ public:
+  static Mappings& all() {
+    static Mappings* const one = new Mappings;  // never destroyed: mappings may outlive everything
+    return *one;
+  }
+  std::shared_ptr<Bytes> find(const FileState& state) {
+    std::lock_guard lock(mutex_);
+    const auto it = files_.find(state);
+    return it == files_.end() ? nullptr : it->second.lock();
+  }
+  // The given mapping, or the one that somebody else added first.
+  std::shared_ptr<Bytes> add(const FileState& state, std::shared_ptr<Bytes> bytes) {
+    std::lock_guard lock(mutex_);
+    std::erase_if(files_, [](const auto& f) { return f.second.expired(); });
+    std::weak_ptr<Bytes>& known = files_[state];
+    if (std::shared_ptr<Bytes> first = known.lock()) return first;
+    known = bytes;
+    return bytes;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<FileState, std::weak_ptr<Bytes>> files_;
+};
 
 // Takes over fd.
 Result<std::shared_ptr<Bytes>> map_fd(int fd, std::string_view name, bool strict) {
@@ -34,17 +73,25 @@ Result<std::shared_ptr<Bytes>> map_fd(int fd, std::string_view name, bool strict
     close(fd);
     return error(Code::fail, "cannot use {}: it is not a {}regular file", quote(name), strict ? "singly linked " : "");
   }
+  const FileState state{st.st_dev, st.st_ino, st.st_size,
+                        int64_t{st.st_mtim.tv_sec} * 1'000'000'000 + st.st_mtim.tv_nsec};
+  if (std::shared_ptr<Bytes> known = Mappings::all().find(state)) {
+    close(fd);
+    return known;
+  }
   const auto size = static_cast<size_t>(st.st_size);
   void* data = size ? mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0) : nullptr;
   Status failed = data == MAP_FAILED ? errno_error("cannot map", name) : Status{};
   close(fd);
   if (!failed.ok()) return failed;
-  return std::make_shared<Bytes>(
+  auto bytes = std::make_shared<Bytes>(
       Bytes::Origin::mapped, data, size,
       [](void* p, size_t n, void*) {
         if (p) munmap(p, n);
       },
       nullptr, std::string(name));
+  bytes->set_written_at(state.written_at);
+  return Mappings::all().add(state, std::move(bytes));
 }
 
 // True if the name leads out of its folder whatever exists there: absolute, or more ".." than folders before them.
@@ -122,6 +169,14 @@ Result<std::shared_ptr<Bytes>> map_file(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return errno_error("cannot open", path);
   return map_fd(fd, path, false);
+}
+
+void drop_pages(const ByteRange& range) {
+  if (!range.source || range.source->origin() != Bytes::Origin::mapped) return;
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto first = reinterpret_cast<uintptr_t>(range.data());
+  const uintptr_t begin = (first + page - 1) / page * page, end = (first + range.length) / page * page;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 std::string folder_of(const std::string& path) {

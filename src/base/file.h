@@ -29,8 +29,12 @@ class Folder {
   std::string path_;
 };
 
+// Mapping a file that this process has mapped already, and that has not changed since, gives the same Bytes.
+
 // Maps a file the user named: any path.
 Result<std::shared_ptr<Bytes>> map_file(const std::string& path);
+// Tells the system that the pages of a mapped range will not be read soon: they leave this process's memory.
+void drop_pages(const ByteRange& range);
 // The folder part of `path` after resolving a link at its end ("." if there is none).
 std::string folder_of(const std::string& path);
 

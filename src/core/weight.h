@@ -2,21 +2,27 @@
 // of a mapped external file, or of a buffer the caller handed over. Nothing is read before somebody asks for the
 // tensor.
 #pragma once
+#include <memory>
 #include <string>
 
 #include "core/tensor.h"
 
 namespace tessera {
 
+struct SparseWeight;
+
 struct Weight {
   DType dtype = DType::undefined;
   Shape shape;
-  ByteRange range;       // little-endian elements as ONNX stores raw data; alignment is never assumed
-  Tensor decoded;        // instead of range: string_data, varint fields, constants made by rewrites
-  std::string location;  // file name of external data, as the model spells it
+  ByteRange range;  // little-endian elements as ONNX stores raw data; alignment is never assumed
+  Tensor decoded;   // instead of range: string_data, varint fields, constants made by rewrites
+  std::shared_ptr<const SparseWeight> sparse;  // instead of either: made dense when the tensor is asked for
+  std::string location;                        // file name of external data, as the model spells it
   uint64_t location_offset = 0;
+  std::string checksum;  // of the external data, as the model states it
 
   static Weight from(Tensor t);
+  static Weight from(SparseWeight w);
   int64_t bytes() const { return bytes_for(dtype, shape.count()).value_or(0); }
   // The elements. Shares the source where alignment allows, else copies; *copied grows by what was copied.
   Result<Tensor> tensor(int64_t* copied = nullptr) const;
@@ -26,8 +32,12 @@ struct Weight {
 struct SparseWeight {
   Weight values, indices;
   Shape shape;
-  // The dense tensor, refused when it is larger than `limit` bytes or an index is out of range.
-  Result<Tensor> dense(int64_t limit) const;
+  // The most bytes that its dense form may take; it comes from a file that may lie.
+  int64_t limit = int64_t{64} << 20;
+  // Refused when the dense tensor would be larger than the limit or an index is out of range.
+  Status check() const;
+  // The dense tensor, after check().
+  Result<Tensor> dense() const;
 };
 
 }  // namespace tessera

@@ -15,12 +15,13 @@ enum class Kind : uint8_t { unknown, tensor, sparse_tensor, sequence, optional, 
 
 struct Fact {
   Kind kind = Kind::unknown;
-  DType dtype = DType::undefined;           // of tensors
-  DType key = DType::undefined;             // of maps
-  std::optional<std::vector<Dim>> shape;    // of tensors; nothing when even the rank is unknown
-  std::shared_ptr<const Fact> element;      // of sequences, optionals, and map values
-  std::optional<std::vector<Dim>> content;  // the elements of a small integer tensor, where they are known
-  std::string denotation;                   // carried through, never interpreted
+  DType dtype = DType::undefined;                    // of tensors
+  DType key = DType::undefined;                      // of maps
+  std::optional<std::vector<Dim>> shape;             // of tensors; nothing when even the rank is unknown
+  std::shared_ptr<const Fact> element;               // of sequences, optionals, and map values
+  std::optional<std::vector<Dim>> content;           // the elements of a small integer tensor, where they are known
+  std::shared_ptr<const std::vector<double>> reals;  // likewise of a small constant of floats
+  std::string denotation;                            // carried through, never interpreted
 
   static Fact tensor(DType dtype, std::optional<std::vector<Dim>> shape = {});
   static Fact sequence(Fact element);

@@ -104,11 +104,6 @@ struct ValueInfo {
   std::string unknown;      // of its ValueInfoProto
 };
 
-struct NamedSparse {
-  std::string name;
-  SparseWeight weight;
-};
-
 class Graph {
  public:
   explicit Graph(std::shared_ptr<DimPool> dims = std::make_shared<DimPool>()) : dims_(std::move(dims)) {}

@@ -219,7 +219,7 @@ Status inline_functions(Model& model) {
   collect_calls(*model.graph, table, calls);
   int64_t total = 0;
   for (const Function* f : calls) total = std::min(kEndless, total + unfolded[f]);
-  const int64_t most = std::max<int64_t>(1'000'000, 64 * nodes);
+  const int64_t most = std::max<int64_t>(100'000, 64 * nodes);
   if (total > most) return invalid_graph("unfolding the model's functions gives more nodes than allowed ({})", most);
   return inline_graph(*model.graph, table);
 }

@@ -274,6 +274,8 @@ class Parser {
       uint64_t number = 0;
       if (key == "location") {
         w.location = value;
+      } else if (key == "checksum") {
+        w.checksum = value;
       } else if (key == "offset" || key == "length") {
         if (!parse_number(value, &number))
           return in_.wrong_at(at, format("{} {}", key, quote(value)), "a number of bytes");
@@ -573,6 +575,10 @@ class Parser {
       const size_t at = in_.position();
       TRY_ASSIGN(d, declaration());
       if (in_.take('=')) {
+        if (d.fact.kind == Kind::sparse_tensor) {
+          TRY_ASSIGN(s, sparse(d.fact, at));
+          return at_place(builder.initializer(d.name, Weight::from(std::move(s))), at);
+        }
         TRY_ASSIGN(w, constant(d.fact, at));
         return at_place(builder.initializer(d.name, std::move(w)), at);
       }

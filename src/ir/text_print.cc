@@ -263,9 +263,12 @@ class Printer {
     if (w.shape.rank()) out_ += ']';
   }
   void tensor_data(const Weight& w) {
-    if (!w.location.empty())
-      return entries(
-          {{"location", w.location}, {"offset", format("{}", w.location_offset)}, {"length", format("{}", w.bytes())}});
+    if (!w.location.empty()) {
+      std::vector<std::pair<std::string, std::string>> list = {
+          {"location", w.location}, {"offset", format("{}", w.location_offset)}, {"length", format("{}", w.bytes())}};
+      if (!w.checksum.empty()) list.emplace_back("checksum", w.checksum);
+      return entries(list);
+    }
     const Result<Tensor> t = w.tensor();
     if (!t.ok()) {
       out_ += "{...}";
@@ -284,17 +287,25 @@ class Printer {
     out_ += w.location.empty() ? " " : " = ";
     tensor_data(w);
   }
-  void sparse(const SparseWeight& s) {
+  void sparse_type(const SparseWeight& s) {
     out_ += "sparse_tensor(";
     Weight whole;
     whole.dtype = s.values.dtype;
     whole.shape = s.shape;
     tensor_type(whole);
-    out_ += ") {";
+    out_ += ')';
+  }
+  void sparse_data(const SparseWeight& s) {
+    out_ += '{';
     constant(s.values);
     out_ += ", ";
     constant(s.indices);
     out_ += '}';
+  }
+  void sparse(const SparseWeight& s) {
+    sparse_type(s);
+    out_ += ' ';
+    sparse_data(s);
   }
 
   void subgraph(const std::shared_ptr<ir::Graph>& g) {
@@ -438,11 +449,11 @@ class Printer {
     for (const ir::ValueId id : constants) {
       begin();
       const Weight& w = *g.weight_of(id);
-      tensor_type(w);
+      w.sparse ? sparse_type(*w.sparse) : tensor_type(w);
       out_ += ' ';
       name(g.value(id).name);
       out_ += " = ";
-      tensor_data(w);
+      w.sparse ? sparse_data(*w.sparse) : tensor_data(w);
     }
     for (const ir::NodeId n : order)
       for (const ir::ValueId id : g.node(n).outputs) {

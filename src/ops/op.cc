@@ -119,12 +119,16 @@ std::optional<std::span<const int64_t>> ShapeCall<int64_t>::content(int i) {
   return std::span<const int64_t>(out);
 }
 
-std::optional<double> ShapeCall<int64_t>::real(int i) {
+std::optional<std::vector<double>> ShapeCall<int64_t>::reals(int i) const {
   const Slot& s = slots_[in_[i]];
-  if (!s.known || !s.present || s.shape.count() < 1 || s.dtype == DType::string || kComplex.has(s.dtype)) return {};
-  double v;
-  decode(s.dtype, s.data, 0, 1, &v);
+  if (!s.known || !s.present || s.dtype == DType::string || kComplex.has(s.dtype)) return {};
+  std::vector<double> v(static_cast<size_t>(s.shape.count()));
+  decode(s.dtype, s.data, 0, s.shape.count(), v.data());
   return v;
+}
+std::optional<double> ShapeCall<int64_t>::real(int i) const {
+  const auto all = reals(i);
+  return all && !all->empty() ? std::optional((*all)[0]) : std::nullopt;
 }
 
 Status ShapeCall<int64_t>::set(int o, std::span<const int64_t> dims) {
@@ -156,10 +160,21 @@ std::optional<std::span<const Dim>> ShapeCall<Dim>::content(int i) const {
   if (!has(i) || !in_[i]->content) return {};
   return std::span<const Dim>(*in_[i]->content);
 }
-std::optional<double> ShapeCall<Dim>::real(int i) const {
+std::optional<std::vector<double>> ShapeCall<Dim>::reals(int i) const {
+  if (!has(i)) return {};
+  if (in_[i]->reals) return *in_[i]->reals;
   const auto c = content(i);
-  if (!c || c->size() != 1 || !(*c)[0].known()) return {};
-  return static_cast<double>((*c)[0].value());
+  if (!c) return {};
+  std::vector<double> v;
+  for (const Dim& d : *c) {
+    if (!d.known()) return {};
+    v.push_back(static_cast<double>(d.value()));
+  }
+  return v;
+}
+std::optional<double> ShapeCall<Dim>::real(int i) const {
+  const auto all = reals(i);
+  return all && all->size() == 1 ? std::optional((*all)[0]) : std::nullopt;
 }
 Dim ShapeCall<Dim>::count(int i) const {
   Dim n = 1;

@@ -176,8 +176,10 @@ class ShapeCall<int64_t> {
   std::span<const int64_t> dims(int i) const { return slots_[in_[i]].shape.dims(); }
   // The integers in input i, when they are known; floats are truncated.
   std::optional<std::span<const int64_t>> content(int i);
-  // The number in a one-element input i, when it is known.
-  std::optional<double> real(int i);
+  // The numbers in input i, when they are known.
+  std::optional<std::vector<double>> reals(int i) const;
+  // Likewise the first of them.
+  std::optional<double> real(int i) const;
   // Number of elements in input i.
   int64_t count(int i) const { return slots_[in_[i]].shape.count(); }
 
@@ -209,6 +211,7 @@ class ShapeCall<Dim> {
   Dim dim(int i, int k) const { return (*in_[i]->shape)[k]; }
   std::span<const Dim> dims(int i) const { return *in_[i]->shape; }
   std::optional<std::span<const Dim>> content(int i) const;
+  std::optional<std::vector<double>> reals(int i) const;
   std::optional<double> real(int i) const;
   Dim count(int i) const;
 
@@ -375,6 +378,9 @@ struct Packing {
   // 0: this weight is used as it is.
   int64_t (*bytes)(const void* params, const Shape& weight);
   void (*pack)(const void* params, const Shape& shape, const void* weight, void* out, int threads);
+  // The part of the parameters that the packed bytes depend on.
+  int64_t (*variant)(const void* params) = nullptr;
+  DType type = DType::f32;  // of the weights it takes
 };
 
 struct Op {

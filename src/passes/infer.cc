@@ -53,13 +53,19 @@ class Inference {
  private:
   void add_content(ir::ValueId id) {
     const Weight* w = graph_.weight_of(id);
-    if (!w || w->shape.count() > kMostContent || !(kIndexTypes.has(w->dtype))) return;
+    if (!w || w->shape.count() > kMostContent || !(kIndexTypes | kFloats).has(w->dtype)) return;
     const Result<Tensor> t = w->tensor();
     if (!t.ok()) return;
-    std::vector<int64_t> numbers(static_cast<size_t>(t->count()));
-    decode(t->dtype(), t->data(), 0, t->count(), numbers.data());
     Fact f = graph_.value(id).fact;
-    f.content = std::vector<Dim>(numbers.begin(), numbers.end());
+    if (kFloats.has(w->dtype)) {
+      std::vector<double> numbers(static_cast<size_t>(t->count()));
+      decode(t->dtype(), t->data(), 0, t->count(), numbers.data());
+      f.reals = std::make_shared<const std::vector<double>>(std::move(numbers));
+    } else {
+      std::vector<int64_t> numbers(static_cast<size_t>(t->count()));
+      decode(t->dtype(), t->data(), 0, t->count(), numbers.data());
+      f.content = std::vector<Dim>(numbers.begin(), numbers.end());
+    }
     annotate_.set_fact(id, std::move(f));
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "core/convert.h"
 #include "runtime/offsets.h"
@@ -25,13 +26,18 @@ class Context::BodyRunner : public Body {
   Status run(std::span<Value> inputs, std::span<Value> outputs) override {
     RunScope scope = parent_.scope_;
     scope.seed += ++runs_;
-    return context_.run_body(parent_, inputs, outputs, scope);
+    Status status = context_.run_body(parent_, inputs, outputs, scope, lent_);
+    parent_.body_grew_ = parent_.body_grew_ || slab_bytes() > static_cast<int64_t>(lent_.size());
+    return status;
   }
+  int64_t slab_bytes() const { return context_.slab_bytes(); }
+  void lend(std::span<std::byte> memory) { lent_ = memory; }
 
  private:
   std::shared_ptr<const Plan> plan_;
   Context& parent_;
   Context context_;
+  std::span<std::byte> lent_;
   uint64_t runs_ = 0;
 };
 
@@ -47,7 +53,7 @@ Context::Context(std::shared_ptr<const Plan> plan, SlabPool& slabs) : plan_(std:
                         slot_plans[s].place == Place::output;
     slots_[s].known = slot_plans[s].content_bound;
   }
-  for (const auto& [slot, tensor] : plan_->constants()) {
+  for (const auto& [slot, tensor, weight] : plan_->constants()) {
     slots_[slot].shape = tensor.shape();
     slots_[slot].dtype = tensor.dtype();
     slots_[slot].data = const_cast<void*>(tensor.data());
@@ -57,7 +63,7 @@ Context::Context(std::shared_ptr<const Plan> plan, SlabPool& slabs) : plan_(std:
   segments_.resize(static_cast<size_t>(plan_->segments()));
   for (const Step& step : plan_->steps()) {
     Segment& seg = segments_[static_cast<size_t>(step.segment)];
-    if (step.op->scratch && step.planned && !step.at_bind)
+    if ((step.op->scratch && step.planned && !step.at_bind) || !step.bodies.empty())
       seg.with_scratch.push_back(static_cast<uint32_t>(seg.scratch.size()));
     seg.scratch.push_back({});
     for (const uint32_t o : plan_->args(step.result, step.out_count)) {
@@ -91,8 +97,10 @@ Context::Context(std::shared_ptr<const Plan> plan, SlabPool& slabs) : plan_(std:
 Context::~Context() { release_slabs(); }
 
 void Context::release_slabs() {
-  for (Segment& s : segments_)
+  for (Segment& s : segments_) {
     if (s.slab) slabs_.release(std::move(s.slab));
+    s.base = nullptr;
+  }
 }
 
 bool Context::bound_for(std::span<const Value> inputs) const {
@@ -165,7 +173,7 @@ Status Context::set_inputs(std::span<const Value> inputs, std::span<Value> taken
     else if (i < inputs.size())
       v = inputs[i];
     if (v.empty())
-      for (const auto& [constant, tensor] : plan_->constants())
+      for (const auto& [constant, tensor, weight] : plan_->constants())
         if (constant == slot) v = tensor;
     TRY(set_input_slot(slot, std::move(v)));
   }
@@ -188,8 +196,15 @@ Status Context::set_captures() {
   return {};
 }
 
+// What its bodies took when they last ran; only one of them runs at a time.
+int64_t Context::body_bytes_of(const Step& step) const {
+  int64_t bytes = 0;
+  for (size_t b = 0; b < step.bodies.size(); ++b) bytes = std::max(bytes, bodies_[step.first_body + b]->slab_bytes());
+  return bytes;
+}
+
 int64_t Context::scratch_of(const Step& step) const {
-  if (!step.op->scratch) return 0;
+  if (!step.op->scratch || !step.planned) return 0;
   const Shape* shapes[16] = {};
   const auto in = plan_->args(step.in, step.in_count);
   const size_t n = std::min<size_t>(in.size(), 16);
@@ -288,8 +303,10 @@ bool Context::fits(const Segment& s, int segment) const {
   for (const Takeover& t : s.takeovers)
     if (bytes_[t.in] != bytes_[t.out]) return false;
   const auto begin = plan_->segment_begin()[static_cast<size_t>(segment)];
-  for (const uint32_t k : s.with_scratch)
-    if (scratch_of(plan_->steps()[begin + k]) > s.scratch[k].bytes) return false;
+  for (const uint32_t k : s.with_scratch) {
+    const Step& step = plan_->steps()[begin + k];
+    if (scratch_of(step) > s.scratch[k].bytes || body_bytes_of(step) > s.scratch[k].body_bytes) return false;
+  }
   return true;
 }
 
@@ -331,11 +348,14 @@ Status Context::assign_memory(int segment) {
   }
   std::vector<size_t> scratch_life;
   for (const uint32_t k : s.with_scratch) {
-    int64_t lane = scratch_of(plan_->steps()[begin + k]);
+    const Step& step = plan_->steps()[begin + k];
+    int64_t lane = scratch_of(step);
     if (grows) lane = round_up(lane + lane / 4, kAlignment);
     s.scratch[k].bytes = lane;
+    s.scratch[k].body_bytes = body_bytes_of(step);
     scratch_life.push_back(lives.size());
-    lives.push_back({lane * scope_.threads, static_cast<int32_t>(begin + k), static_cast<int32_t>(begin + k)});
+    lives.push_back({lane * scope_.threads + s.scratch[k].body_bytes, static_cast<int32_t>(begin + k),
+                     static_cast<int32_t>(begin + k)});
   }
   const Offsets offsets = assign_offsets(lives);
   if (offsets.slab_bytes > scope_.max_run_bytes)
@@ -344,11 +364,13 @@ Status Context::assign_memory(int segment) {
   for (size_t i = 0; i < s.owners.size(); ++i) s.offset[i] = offsets.offset[static_cast<size_t>(joined[i])];
   for (size_t i = 0; i < s.owners.size(); ++i)
     s.reserved[i] = std::max(s.reserved[i], lives[static_cast<size_t>(joined[i])].bytes);
-  for (size_t i = 0; i < s.with_scratch.size(); ++i)
-    s.scratch[s.with_scratch[i]].offset = offsets.offset[scratch_life[i]];
+  for (size_t i = 0; i < s.with_scratch.size(); ++i) {
+    Scratch& scratch = s.scratch[s.with_scratch[i]];
+    scratch.offset = offsets.offset[scratch_life[i]];
+    scratch.body_offset = scratch.offset + scratch.bytes * scope_.threads;
+  }
   s.bytes = offsets.slab_bytes;
   s.pointed = nullptr;
-  if (s.slab && static_cast<int64_t>(s.slab->size()) < s.bytes) s.slab.reset();
   stats_.planned_peak = segment == 0 ? offsets.peak_bytes : std::max(stats_.planned_peak, offsets.peak_bytes);
   ++stats_.replans;
   return {};
@@ -359,16 +381,27 @@ uint32_t Context::view_source(uint32_t slot) const {
   return plan_->args(step.in, step.in_count)[static_cast<size_t>(step.op->view)];
 }
 
+// What the enclosing run lent, while it lasts; else a slab of its own.
+Result<std::byte*> Context::memory_for(Segment& s) {
+  const auto size = static_cast<size_t>(round_up(s.bytes, kAlignment));
+  if (size <= lent_.size()) {
+    std::byte* base = lent_.data();
+    lent_ = lent_.subspan(size);
+    return base;
+  }
+  TRY_ASSIGN(slab, slabs_.acquire(s.bytes));
+  s.slab = std::move(slab);
+  return s.slab->data();
+}
+
 Status Context::point_slots(int segment) {
   Segment& s = segments_[static_cast<size_t>(segment)];
   if (s.bytes == 0) return {};
-  if (!s.slab) {
-    TRY_ASSIGN(slab, slabs_.acquire(s.bytes));
-    s.slab = std::move(slab);
-  }
-  if (s.pointed == s.slab->data()) return {};
-  for (size_t i = 0; i < s.owners.size(); ++i) slots_[s.owners[i]].data = s.slab->data() + s.offset[i];
-  s.pointed = s.slab->data();
+  TRY_ASSIGN(base, memory_for(s));
+  s.base = base;
+  if (s.pointed == s.base) return {};
+  for (size_t i = 0; i < s.owners.size(); ++i) slots_[s.owners[i]].data = s.base + s.offset[i];
+  s.pointed = s.base;
   return {};
 }
 
@@ -394,13 +427,13 @@ Status Context::place_outputs(int segment, std::span<Value> outputs) {
   return {};
 }
 
-Status Context::bind(int segment, std::span<Value> outputs) {
+Status Context::bind(int segment, std::span<Value> outputs, bool body_grew) {
   Segment& s = segments_[static_cast<size_t>(segment)];
   const auto begin = plan_->segment_begin()[static_cast<size_t>(segment)],
              end = plan_->segment_begin()[static_cast<size_t>(segment) + 1];
   for (const uint32_t slot : plan_->segment_content()[static_cast<size_t>(segment)])
     slots_[slot].known = slots_[slot].changed = true;
-  if (!s.bound || anything_changed_ || segment > 0) {
+  if (!s.bound || anything_changed_ || body_grew || segment > 0) {
     ++stats_.binds;
     for (uint32_t k = begin; k < end; ++k) {
       const Step& step = plan_->steps()[k];
@@ -464,6 +497,9 @@ Status Context::run_step(const Step& step, const std::byte* slab, const Scratch&
       widen_ints(from, to);
   }
   Call::Frame frame = frame_of(step);
+  for (size_t b = 0; b < step.bodies.size(); ++b)
+    bodies_[step.first_body + b]->lend(
+        {const_cast<std::byte*>(slab) + scratch.body_offset, static_cast<size_t>(scratch.body_bytes)});
   if (scratch.bytes > 0) {
     frame.scratch = const_cast<std::byte*>(slab) + scratch.offset;
     frame.scratch_bytes = scratch.bytes;
@@ -489,7 +525,7 @@ Status Context::execute(int segment, Profile* profile) {
   const Segment& s = segments_[static_cast<size_t>(segment)];
   const auto begin = plan_->segment_begin()[static_cast<size_t>(segment)],
              end = plan_->segment_begin()[static_cast<size_t>(segment) + 1];
-  const std::byte* base = s.slab ? s.slab->data() : nullptr;
+  const std::byte* base = s.base;
   for (uint32_t k = begin; k < end; ++k) {
     const Step& step = plan_->steps()[k];
     if (step.at_bind) continue;
@@ -551,9 +587,10 @@ Status Context::ready_packs() {
 
 Status Context::run_segments(std::span<Value> outputs, Profile* profile) {
   TRY(ready_packs());
+  const bool grew = std::exchange(body_grew_, false);
   for (int segment = 0; segment < plan_->segments(); ++segment) {
     const int64_t before = profile ? now_ns() : 0;
-    TRY(bind(segment, outputs));
+    TRY(bind(segment, outputs, grew));
     if (profile) profile->bind_ns += now_ns() - before;
     TRY(execute(segment, profile));
   }
@@ -564,7 +601,7 @@ Status Context::run_segments(std::span<Value> outputs, Profile* profile) {
 void Context::finish_run(bool ok) {
   stats_.slab_bytes = 0;
   for (Segment& s : segments_) {
-    stats_.slab_bytes += s.bytes;
+    stats_.slab_bytes += round_up(s.bytes, kAlignment);
     if (!ok) s.bound = false;
   }
   anything_changed_ = !ok;
@@ -572,6 +609,7 @@ void Context::finish_run(bool ok) {
     held_[s] = Value();
     slots_[s].data = nullptr;
   }
+  if (body_grew_ && !outer_) slabs_.trim();  // the next run lends bodies what they took on their own in this one
   release_slabs();
 }
 
@@ -585,9 +623,10 @@ Status Context::run(std::span<const Value> inputs, std::span<Value> outputs, con
   return status;
 }
 
-Status Context::run_body(const Context& outer, std::span<Value> inputs, std::span<Value> outputs,
-                         const RunScope& scope) {
+Status Context::run_body(const Context& outer, std::span<Value> inputs, std::span<Value> outputs, const RunScope& scope,
+                         std::span<std::byte> lent) {
   outer_ = &outer;
+  lent_ = lent;
   set_scope(scope);
   Status status = set_inputs({}, inputs);
   if (status.ok()) status = set_captures();

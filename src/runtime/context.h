@@ -47,8 +47,11 @@ class Context {
   Status run(std::span<const Value> inputs, std::span<Value> outputs, const RunScope& scope,
              Profile* profile = nullptr);
   // For bodies: captured values are read from the enclosing run, inputs are taken, and outputs may share memory with
-  // inputs and constants.
-  Status run_body(const Context& outer, std::span<Value> inputs, std::span<Value> outputs, const RunScope& scope);
+  // inputs and constants. Activations live in `lent`, a part of the enclosing run's slab, as far as they fit.
+  Status run_body(const Context& outer, std::span<Value> inputs, std::span<Value> outputs, const RunScope& scope,
+                  std::span<std::byte> lent);
+  // Bytes that all activations took in the last run.
+  int64_t slab_bytes() const { return stats_.slab_bytes; }
   const RunStats& stats() const { return stats_; }
   // True if the shapes of `inputs` are those of the last run.
   bool bound_for(std::span<const Value> inputs) const;
@@ -58,9 +61,12 @@ class Context {
   struct Takeover {
     uint32_t in, out;  // slots
   };
+  // Memory of one step beside its values: for its kernel, and for the activations of its bodies behind that.
   struct Scratch {
     int64_t offset = 0;
-    int64_t bytes = 0;  // per lane
+    int64_t bytes = 0;  // of the kernel, per lane
+    int64_t body_offset = 0;
+    int64_t body_bytes = 0;
   };
   struct Segment {
     bool bound = false;
@@ -70,8 +76,9 @@ class Context {
     std::vector<Takeover> takeovers;     // outputs that were given their input's memory
     std::vector<Scratch> scratch;        // per step of the segment
     std::vector<uint32_t> with_scratch;  // those of them that want any
-    std::shared_ptr<Bytes> slab;
-    const std::byte* pointed = nullptr;  // slab address the slots point into
+    std::shared_ptr<Bytes> slab;         // of this run, unless the memory is lent
+    std::byte* base = nullptr;           // of this run
+    const std::byte* pointed = nullptr;  // the base that the slots point into
     int64_t bytes = 0;
   };
 
@@ -83,7 +90,7 @@ class Context {
   Status check_type(uint32_t slot, const Value& value) const;
   void set_scope(const RunScope& scope);
   Status ready_packs();
-  Status bind(int segment, std::span<Value> outputs);
+  Status bind(int segment, std::span<Value> outputs, bool body_grew);
   Status bind_step(const Step& step);
   Status run_at_bind(const Step& step);
   bool fits(const Segment& s, int segment) const;
@@ -95,9 +102,11 @@ class Context {
   Status collect_outputs(std::span<Value> outputs);
   Result<Value> output_of(uint32_t slot);
   void release_slabs();
+  Result<std::byte*> memory_for(Segment& s);
   Call::Frame frame_of(const Step& step);
   int64_t bytes_of(uint32_t slot) const;
   int64_t scratch_of(const Step& step) const;
+  int64_t body_bytes_of(const Step& step) const;
   uint32_t view_source(uint32_t slot) const;
 
   std::shared_ptr<const Plan> plan_;
@@ -115,7 +124,9 @@ class Context {
   RunScope scope_;
   RunStats stats_;
   const Context* outer_ = nullptr;
+  std::span<std::byte> lent_;  // what is left of it
   bool anything_changed_ = true;
+  bool body_grew_ = false;  // the last run of a body took more than it was lent
   bool packs_ready_ = false;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/file.h"
 #include "core/convert.h"
 
 namespace tessera {
@@ -51,10 +52,14 @@ class PlanBuilder {
       if (v.is_input || v.source == ir::Source::input) {
         s.place = Place::input;
       } else if (v.source == ir::Source::captured) {
-        s.place = Place::captured;
         const uint32_t outer = v.outer + 1;
         if (outer < options_.outer_types.size()) s.type = options_.outer_types[outer];
-        plan_->captures_.push_back({id + 1, outer});
+        const PlanConstant* c = outer < options_.outer_constants.size() ? options_.outer_constants[outer] : nullptr;
+        s.place = c ? Place::constant : Place::captured;
+        if (c)
+          plan_->constants_.push_back({id + 1, c->tensor, c->weight});
+        else
+          plan_->captures_.push_back({id + 1, outer});
       } else if (v.source == ir::Source::initializer) {
         s.place = Place::constant;
       }
@@ -81,11 +86,11 @@ class PlanBuilder {
       if (!w || (!used[id] && !graph().value(id).is_input)) continue;
       Result<Tensor> t = w->tensor(&counters_.bytes_copied);
       if (!t.ok()) return t.take_status().in(format("initializer {}", quote(graph().value(id).name)));
-      plan_->constants_.push_back({id + 1, std::move(*t)});
+      plan_->constants_.push_back({id + 1, std::move(*t), w});
     }
     constant_index_.assign(plan_->slots_.size(), -1);
     for (size_t i = 0; i < plan_->constants_.size(); ++i)
-      constant_index_[plan_->constants_[i].first] = static_cast<int>(i);
+      constant_index_[plan_->constants_[i].slot] = static_cast<int>(i);
     return {};
   }
 
@@ -126,6 +131,7 @@ class PlanBuilder {
 
   Status add_bodies(const ir::Node& n, std::span<const uint32_t> in, Step& step) {
     std::vector<TypeDesc> input_types, outer;
+    std::vector<const PlanConstant*> outer_constants;
     for (const uint32_t s : in) {
       const TypeDesc& t = plan_->slots_[s].type;
       const bool element = n.op->maps_elements && t.kind == Kind::sequence;
@@ -135,13 +141,17 @@ class PlanBuilder {
     ir::for_each_subgraph(n, [&](const std::string& name, const std::shared_ptr<ir::Graph>& sub) {
       if (!status.ok()) return;
       if (outer.empty())
-        for (const SlotPlan& s : plan_->slots_) outer.push_back(s.type);
+        for (uint32_t s = 0; s < plan_->slots_.size(); ++s) {
+          const bool constant = plan_->slots_[s].place == Place::constant && constant_index_[s] >= 0;
+          outer.push_back(plan_->slots_[s].type);
+          outer_constants.push_back(constant ? &plan_->constants_[static_cast<size_t>(constant_index_[s])] : nullptr);
+        }
       const auto order = ir::topological_order(*sub);
       if (!order.ok()) {
         status = Status(order.status().code(), order.status().message());
         return;
       }
-      auto body = Plan::build(sub, {*order, outer, input_types}, counters_);
+      auto body = Plan::build(sub, {*order, outer, outer_constants, input_types, options_.packs}, counters_);
       if (!body.ok()) {
         status = body.take_status().in(name);
         return;
@@ -224,7 +234,9 @@ class PlanBuilder {
   }
 
   Result<uint32_t> widened_constant(uint32_t slot, DType wide) {
-    const Tensor source = plan_->constants_[static_cast<size_t>(constant_index_[slot])].second;
+    const PlanConstant& from = plan_->constants_[static_cast<size_t>(constant_index_[slot])];
+    const Tensor source = from.tensor;
+    const Weight* weight = from.weight;
     TRY_ASSIGN(t, Tensor::allocate(wide, source.shape()));
     const int64_t n = source.count();
     switch (wide) {
@@ -239,7 +251,7 @@ class PlanBuilder {
     counters_.bytes_copied += t.bytes();
     const uint32_t id = add_slot({Kind::tensor, wide, Kind::tensor}, Place::constant);
     constant_index_[id] = static_cast<int>(plan_->constants_.size());
-    plan_->constants_.push_back({id, std::move(t)});
+    plan_->constants_.push_back({id, std::move(t), weight});
     return uint32_t{id};
   }
 
@@ -247,13 +259,37 @@ class PlanBuilder {
     for (const Packing& p : n.op->packs) {
       const auto i = static_cast<size_t>(p.input);
       if (i >= in.size() || plan_->slots_[in[i]].place != Place::constant) continue;
-      const Tensor& w = plan_->constants_[static_cast<size_t>(constant_index_[in[i]])].second;
-      if (w.dtype() != DType::f32 || p.bytes(n.params.get(), w.shape()) <= 0) continue;
+      const auto index = static_cast<size_t>(constant_index_[in[i]]);
+      const PlanConstant& c = plan_->constants_[index];
+      if (c.tensor.dtype() != p.type || p.bytes(n.params.get(), c.tensor.shape()) <= 0) continue;
       step.packed.resize(in.size());
-      plan_->packs_.push_back({in[i], &p, n.params});
+      plan_->packs_.push_back(find_pack(n, p, index));
       step.packed[i] = static_cast<uint32_t>(plan_->packs_.size());
     }
     return {};
+  }
+
+  // Another session's, one in the pack file, or one to be made.
+  Pack find_pack(const ir::Node& n, const Packing& p, size_t index) {
+    const PlanConstant& c = plan_->constants_[index];
+    Pack out{index, &p, n.params, nullptr};
+    const PackForm form{p.layout, p.variant ? p.variant(n.params.get()) : 0, c.tensor.dtype()};
+    const Weight own = c.weight ? *c.weight : Weight::from(c.tensor);
+    bool known = false;
+    out.packed = share_packed(form, own, &known);
+    Counters& counters = plan_->pack_counters_;
+    if (known) ++counters.packs_shared;
+    if (!options_.packs) return out;
+    ByteRange bytes;
+    const PackFile::Match match = options_.packs->find(pack_key(form, own), own, &bytes);
+    if (match != PackFile::Match::good ||
+        static_cast<int64_t>(bytes.length) != p.bytes(n.params.get(), c.tensor.shape())) {
+      ++counters.packs_stale;
+    } else if (!known) {
+      out.packed->found(std::move(bytes));
+      ++counters.packs_mapped;
+    }
+    return out;
   }
 
   std::span<const uint32_t> ins(const Step& s) const { return plan_->args(s.in, s.in_count); }
@@ -425,29 +461,56 @@ Result<std::shared_ptr<const Plan>> Plan::build(std::shared_ptr<const ir::Graph>
   return PlanBuilder(std::move(graph), options, counters).build();
 }
 
+Result<std::shared_ptr<Bytes>> Plan::make_pack(const Pack& pack, int threads) const {
+  const PlanConstant& c = constants_[pack.constant];
+  const int64_t size = pack.packing->bytes(pack.params.get(), c.tensor.shape());
+  TRY_ASSIGN(bytes, allocate_bytes(static_cast<size_t>(size)));
+  pack.packing->pack(pack.params.get(), c.tensor.shape(), c.tensor.data(), bytes->data(), threads);
+  if (c.weight) drop_pages(c.weight->range);
+  return std::move(bytes);
+}
+
 Result<const void*> Plan::packed(uint32_t index, int threads) const {
-  std::lock_guard lock(pack_mutex_);
-  packed_.resize(packs_.size());
-  std::shared_ptr<Bytes>& slot = packed_[index];
-  if (!slot) {
-    const Pack& p = packs_[index];
-    const auto it =
-        std::find_if(constants_.begin(), constants_.end(), [&](const auto& c) { return c.first == p.slot; });
-    const Tensor& w = it->second;
-    const int64_t size = p.packing->bytes(p.params.get(), w.shape());
-    TRY_ASSIGN(bytes, allocate_bytes(static_cast<size_t>(size)));
-    p.packing->pack(p.params.get(), w.shape(), w.data(), bytes->data(), threads);
-    pack_counters_.bytes_packed_in += w.bytes();
-    pack_counters_.bytes_packed_out += size;
-    ++pack_counters_.pack_calls;
-    slot = std::move(bytes);
+  const Pack& pack = packs_[index];
+  Counters moved;
+  TRY_ASSIGN(data, pack.packed->get(
+                       [&] {
+                         moved.bytes_packed_in += constants_[pack.constant].tensor.bytes();
+                         return make_pack(pack, threads);
+                       },
+                       moved));
+  std::lock_guard lock(counters_mutex_);
+  pack_counters_ += moved;
+  return static_cast<const void*>(data);
+}
+
+void Plan::list_packs(std::vector<PackItem>& out, int threads) const {
+  for (const Pack& pack : packs_) {
+    const PlanConstant& c = constants_[pack.constant];
+    PackItem item;
+    item.weight = c.weight ? *c.weight : Weight::from(c.tensor);
+    const PackForm form{pack.packing->layout, pack.packing->variant ? pack.packing->variant(pack.params.get()) : 0,
+                        c.tensor.dtype()};
+    item.key = pack_key(form, item.weight);
+    // What no run has packed yet is packed for the file alone.
+    item.bytes = [this, &pack, threads]() -> Result<ByteRange> {
+      if (const auto there = pack.packed->bytes()) return *there;
+      TRY_ASSIGN(made, make_pack(pack, threads));
+      const uint64_t size = made->size();
+      return ByteRange{std::move(made), 0, size};
+    };
+    out.push_back(std::move(item));
   }
-  return static_cast<const void*>(slot->data());
+  for (const Step& s : steps_)
+    for (const auto& b : s.bodies) b->list_packs(out, threads);
 }
 
 Counters Plan::counters() const {
-  std::lock_guard lock(pack_mutex_);
-  Counters sum = pack_counters_;
+  Counters sum;
+  {
+    std::lock_guard lock(counters_mutex_);
+    sum = pack_counters_;
+  }
   for (const Step& s : steps_)
     for (const auto& b : s.bodies) sum += b->counters();
   return sum;

@@ -12,6 +12,8 @@
 
 #include "base/counters.h"
 #include "ops/op.h"
+#include "runtime/pack_file.h"
+#include "runtime/packs.h"
 
 namespace tessera {
 
@@ -52,18 +54,27 @@ struct SlotPlan {
   bool content_bound = false;    // input: its content takes part in shapes
 };
 
-// A packed weight, made at first use and then shared.
-struct Pack {
+// A constant as the plan uses it. `weight` is where it comes from: null for constants that the plan made itself.
+struct PlanConstant {
   uint32_t slot;
+  Tensor tensor;
+  const Weight* weight;
+};
+
+// A packed weight, found or made at first use.
+struct Pack {
+  size_t constant;  // index into Plan::constants
   const Packing* packing;
   std::shared_ptr<const void> params;
-  const Tensor* weight = nullptr;
+  std::shared_ptr<PackedWeight> packed;
 };
 
 struct PlanOptions {
-  std::span<const ir::NodeId> order;           // execution order; must be topological
-  std::span<const TypeDesc> outer_types = {};  // of the enclosing plan's slots, for bodies
-  std::span<const TypeDesc> input_types = {};  // fallback for untyped inputs of a body
+  std::span<const ir::NodeId> order;                          // execution order; must be topological
+  std::span<const TypeDesc> outer_types = {};                 // of the enclosing plan's slots, for bodies
+  std::span<const PlanConstant* const> outer_constants = {};  // likewise; null where a slot is none
+  std::span<const TypeDesc> input_types = {};                 // fallback for untyped inputs of a body
+  const PackFile* packs = nullptr;                            // packed weights to use
 };
 
 class Plan {
@@ -79,7 +90,7 @@ class Plan {
   std::span<const uint32_t> inputs() const { return inputs_; }
   std::span<const uint32_t> outputs() const { return outputs_; }
   const std::vector<std::pair<uint32_t, uint32_t>>& captures() const { return captures_; }  // own slot, outer slot
-  const std::vector<std::pair<uint32_t, Tensor>>& constants() const { return constants_; }
+  const std::vector<PlanConstant>& constants() const { return constants_; }
   int segments() const { return segments_; }
   std::span<const uint32_t> segment_begin() const { return segment_begin_; }
   // Slots whose content a segment needs for its shapes and that earlier segments compute.
@@ -87,6 +98,8 @@ class Plan {
   uint32_t body_count() const { return body_count_; }
   // The packed form of Step::packed entry `index`; made at the first call.
   Result<const void*> packed(uint32_t index, int threads) const;
+  // All packed weights of this plan and its bodies, to be written to a pack file.
+  void list_packs(std::vector<PackItem>& out, int threads) const;
   Counters counters() const;
 
  private:
@@ -98,15 +111,16 @@ class Plan {
   std::vector<SlotPlan> slots_;
   std::vector<uint32_t> args_, inputs_, outputs_, segment_begin_;
   std::vector<std::pair<uint32_t, uint32_t>> captures_;
-  std::vector<std::pair<uint32_t, Tensor>> constants_;
+  std::vector<PlanConstant> constants_;
   std::vector<std::vector<uint32_t>> segment_content_;
   int segments_ = 1;
   uint32_t body_count_ = 0;
 
+  Result<std::shared_ptr<Bytes>> make_pack(const Pack& pack, int threads) const;
+
   std::vector<Pack> packs_;
-  mutable std::mutex pack_mutex_;
-  mutable std::vector<std::shared_ptr<Bytes>> packed_;  // guarded by pack_mutex_ until set
-  mutable Counters pack_counters_;
+  mutable std::mutex counters_mutex_;
+  mutable Counters pack_counters_;  // guarded by counters_mutex_
 };
 
 }  // namespace tessera

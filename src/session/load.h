@@ -19,6 +19,8 @@ struct LoadedModel {
   } phase_ns;
 };
 
-Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const SessionOptions& options);
+// packs may be null.
+Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const PackFile* packs,
+                               const SessionOptions& options);
 
 }  // namespace tessera

@@ -8,7 +8,8 @@
 
 namespace tessera {
 
-Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const SessionOptions& options) {
+Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const PackFile* packs,
+                               const SessionOptions& options) {
   LoadedModel out;
   PhaseTimer timer;
   TRY(read_graph(std::move(bytes), external, options, out, timer));
@@ -22,7 +23,7 @@ Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const Ses
   out.order_chosen_by = order.chosen_by;
   out.planned_peak = order.peak_bytes;
   timer.lap(out.phase_ns.order);
-  TRY(make_plan(order.nodes, external, out, timer));
+  TRY(make_plan(order.nodes, external, packs, out, timer));
   return out;
 }
 

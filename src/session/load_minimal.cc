@@ -4,7 +4,8 @@
 
 namespace tessera {
 
-Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const SessionOptions& options) {
+Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const PackFile* packs,
+                               const SessionOptions& options) {
   LoadedModel out;
   PhaseTimer timer;
   TRY(read_graph(std::move(bytes), external, options, out, timer));
@@ -12,7 +13,7 @@ Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const Ses
   timer.lap(out.phase_ns.resolve);
   TRY_ASSIGN(order, ir::topological_order(*out.model.graph));
   timer.lap(out.phase_ns.order);
-  TRY(make_plan(order, external, out, timer));
+  TRY(make_plan(order, external, packs, out, timer));
   return out;
 }
 

@@ -15,9 +15,11 @@ Status read_graph(BytesPtr bytes, ExternalData& external, const SessionOptions& 
   return ir::inline_functions(out.model);
 }
 
-Status make_plan(std::span<const ir::NodeId> order, const ExternalData& external, LoadedModel& out, PhaseTimer& timer) {
+Status make_plan(std::span<const ir::NodeId> order, const ExternalData& external, const PackFile* packs,
+                 LoadedModel& out, PhaseTimer& timer) {
   PlanOptions options;
   options.order = order;
+  options.packs = packs;
   TRY_ASSIGN(plan, Plan::build(out.model.graph, options, out.counters));
   out.plan = std::move(plan);
   out.counters += external.counters();

@@ -23,6 +23,11 @@ Status SessionOptions::set(const std::string& key, const std::string& value) {
     target = std::min(t, best_target());
   } else if (key == "session.external_data_strict") {
     strict_external_data = value == "1";
+  } else if (key == "session.pack_file") {
+    pack_file = value;
+  } else if (key == "session.pack_verify" || key == "session.pack_strict") {
+    if (value != "0" && value != "1") return invalid("{} is {}, wanted 0 or 1", key, quote(value));
+    (key == "session.pack_verify" ? pack_verify : pack_strict) = value == "1";
   } else if (key == "session.max_tensor_bytes" || key == "session.max_run_bytes") {
     int64_t bytes = 0;
     const auto [end, ec] = std::from_chars(value.data(), value.data() + value.size(), bytes);

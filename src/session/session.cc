@@ -16,23 +16,41 @@ auto guarded(F&& f) -> decltype(f()) {
   }
 }
 
+// The pack file that the options name. Null where there is none, or none that can be used.
+Result<std::shared_ptr<const PackFile>> open_packs(const Folder& folder, const std::string& model,
+                                                   const SessionOptions& options) {
+  if (options.pack_file == "off") return std::shared_ptr<const PackFile>();
+  const std::string name = options.pack_file == "auto" ? model + ".pack" : options.pack_file;
+  const auto read = [&]() -> Result<std::shared_ptr<const PackFile>> {
+    TRY_ASSIGN(bytes, folder.map(name));
+    TRY_ASSIGN(packs, PackFile::read(std::move(bytes)));
+    if (options.pack_verify) TRY(packs->verify());
+    return packs;
+  };
+  Result<std::shared_ptr<const PackFile>> packs = read();
+  if (packs.ok() || !options.pack_strict) return packs.ok() ? *packs : nullptr;
+  return packs.take_status().in(quote(name));
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Session>> Session::open(const std::string& path, const SessionOptions& options) {
   return guarded([&]() -> Result<std::shared_ptr<Session>> {
     TRY_ASSIGN(bytes, map_file(path));
     TRY_ASSIGN(folder, Folder::open(folder_of(path)));
-    Result<std::shared_ptr<Session>> session = create(std::move(bytes), ExternalData(folder), options);
+    TRY_ASSIGN(packs, open_packs(*folder, path.substr(path.rfind('/') + 1), options));
+    Result<std::shared_ptr<Session>> session = create(std::move(bytes), ExternalData(folder), packs.get(), options);
     if (!session.ok()) return session.take_status().in(quote(path));
     return session;
   });
 }
 
 Result<std::shared_ptr<Session>> Session::from_bytes(BytesPtr bytes, const SessionOptions& options) {
-  return guarded([&] { return create(std::move(bytes), ExternalData(), options); });
+  return guarded([&] { return create(std::move(bytes), ExternalData(), nullptr, options); });
 }
 
-Result<std::shared_ptr<Session>> Session::create(BytesPtr bytes, ExternalData external, const SessionOptions& options) {
+Result<std::shared_ptr<Session>> Session::create(BytesPtr bytes, ExternalData external, const PackFile* packs,
+                                                 const SessionOptions& options) {
   for (const auto& [name, file] : options.external_files) external.add_buffer(name, file);
   if (options.strict_external_data) {
     external.forbid_files();
@@ -40,8 +58,12 @@ Result<std::shared_ptr<Session>> Session::create(BytesPtr bytes, ExternalData ex
   }
   std::shared_ptr<Session> s(new Session);
   s->options_ = options;
-  TRY_ASSIGN(loaded, load_model(std::move(bytes), external, options));
+  TRY_ASSIGN(loaded, load_model(std::move(bytes), external, packs, options));
   s->loaded_ = std::move(loaded);
+  if (const Counters c = s->loaded_.plan->counters(); options.pack_strict && c.packs_stale > 0)
+    return error(Code::fail,
+                 "{} packed weights are not of this model's weights; make the pack file again with `tessera pack`",
+                 c.packs_stale);
   s->options_.external_files.clear();  // weights hold what they need of them
   s->threads_ = options.threads > 0 ? options.threads : usable_processors();
   const ir::Graph& graph = *s->loaded_.model.graph;
@@ -167,7 +189,7 @@ MemoryStats Session::memory() const {
   MemoryStats m;
   m.counters = loaded_.counters;
   m.counters += loaded_.plan->counters();
-  for (const auto& [slot, tensor] : loaded_.plan->constants()) m.weight_bytes += tensor.bytes();
+  for (const auto& [slot, tensor, weight] : loaded_.plan->constants()) m.weight_bytes += tensor.bytes();
   m.idle_bytes = slabs_.idle_bytes();
   std::lock_guard lock(mutex_);
   m.planned_peak = last_stats_.planned_peak;

@@ -58,7 +58,8 @@ class Session {
 
  private:
   Session() = default;
-  static Result<std::shared_ptr<Session>> create(BytesPtr bytes, ExternalData external, const SessionOptions& options);
+  static Result<std::shared_ptr<Session>> create(BytesPtr bytes, ExternalData external, const PackFile* packs,
+                                                 const SessionOptions& options);
   Status check_input(const ValueSpec& spec, const Value& value) const;
   Status run_plan(std::span<const Value> inputs, std::span<Value> outputs, const RunOptions* options, Profile* profile);
   std::unique_ptr<Context> acquire(std::span<const Value> inputs);

@@ -40,6 +40,21 @@ TEST(RoundTrip, SampleModelsReachAFixedPoint) {
   EXPECT_GE(count, 10);
 }
 
+TEST(RoundTrip, SparseInitializersStaySparse) {
+  std::ifstream in(std::string(TESSERA_SOURCE_DIR) + "/tests/models/samples/sparse.onnx", std::ios::binary);
+  const auto first = read({std::istreambuf_iterator<char>(in), {}});
+  ASSERT_TRUE(first.ok()) << first.status().message();
+  const auto again = read(*onnx::write_model(*first));
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  ASSERT_EQ(again->graph->weights().size(), 1u);
+  const Weight &was = first->graph->weights()[0], &is = again->graph->weights()[0];
+  ASSERT_TRUE(was.sparse && is.sparse);
+  EXPECT_EQ(is.sparse->values.shape.str(), "[2]");
+  const auto a = was.tensor(), b = is.tensor();
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_TRUE(std::ranges::equal(a->values<float>(), b->values<float>()));
+}
+
 // A model in which every message has a field of number 900 that no version of ONNX knows.
 TEST(RoundTrip, UnknownFieldsSurvive) {
   using protozero::pbf_writer;

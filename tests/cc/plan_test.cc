@@ -196,7 +196,7 @@ TEST(Plan, WeightsHandedOverAreUsedInPlace) {
   ASSERT_TRUE(session);
   EXPECT_EQ(session->memory().counters.bytes_copied, 0);
   EXPECT_EQ(session->memory().counters.bytes_mapped, 0);
-  const Tensor& w = session->loaded().plan->constants()[0].second;
+  const Tensor& w = session->loaded().plan->constants()[0].tensor;
   EXPECT_GE(static_cast<const std::byte*>(w.data()), (*buffer)->data());
   EXPECT_LT(static_cast<const std::byte*>(w.data()), (*buffer)->data() + (*buffer)->size());
 }

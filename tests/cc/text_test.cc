@@ -47,6 +47,15 @@ std::string error_of(std::string_view text) {
   return m.status().message();
 }
 
+TEST(Text, SparseInitializers) {
+  const Model m = parsed(with_header(
+      "g (float[N,3] x) => (float[N,4] y) <sparse_tensor(float[3,4]) w = {float[2] {1, 2}, int64[2] {0, 5}}>\n"
+      "{ y = MatMul (x, w) }"));
+  expect_fixed_point(m);
+  ASSERT_TRUE(m.graph->weights()[0].sparse);
+  EXPECT_EQ(m.graph->weights()[0].tensor()->values<float>()[5], 2);
+}
+
 TEST(Text, TheStandardsExample) {
   const Model m = parsed(R"(
     <

@@ -135,10 +135,11 @@ class ModelReader {
         }
         case graph::sparse_initializer: {
           TRY_ASSIGN(w, read_sparse_tensor_proto(f.bytes(), source_));
-          const int64_t limit = (int64_t{64} << 20) + 4 * static_cast<int64_t>(source_.bytes->size());
-          Result<Tensor> dense = w.weight.dense(limit);
-          if (!dense.ok()) return invalid_graph("sparse initializer {}: {}", quote(w.name), dense.status().message());
-          TRY(builder.initializer(w.name, Weight::from(std::move(*dense))));
+          w.weight.limit += 4 * static_cast<int64_t>(source_.bytes->size());
+          TRY(check_name(w.name));
+          if (Status s = w.weight.check(); !s.ok())
+            return invalid_graph("sparse initializer {}: {}", quote(w.name), s.message());
+          TRY(builder.initializer(w.name, Weight::from(std::move(w.weight))));
           break;
         }
         case graph::input: {

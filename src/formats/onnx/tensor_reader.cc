@@ -124,6 +124,8 @@ Status attach_external(const Parts& p, const Source& source, Weight& w) {
     } else if (key == "offset" || key == "length") {
       TRY_ASSIGN(v, parse_number(key, value));
       (key == "offset" ? offset : length) = v;
+    } else if (key == "checksum") {
+      w.checksum = value;
     }
   }
   if (!location) return error(Code::fail, "external data has no location");

@@ -55,6 +55,7 @@ class ModelWriter {
       add("location", weight.location);
       add("offset", format("{}", weight.location_offset));
       add("length", format("{}", weight.bytes()));
+      if (!weight.checksum.empty()) add("checksum", weight.checksum);
       w.add_int32(tensor::data_location, 1);
       return {};
     }
@@ -137,8 +138,10 @@ class ModelWriter {
     add_text(w, graph::name, g.name());
     for (const ir::ValueInfo& v : g.values()) {
       if (v.source != ir::Source::initializer) continue;
-      pbf_writer t(w, graph::initializer);
-      if (Status s = write_weight(t, g.weights()[v.weight], v.name); !s.ok()) return std::move(s).in(quote(v.name));
+      const Weight& weight = g.weights()[v.weight];
+      pbf_writer t(w, weight.sparse ? graph::sparse_initializer : graph::initializer);
+      Status s = weight.sparse ? write_sparse(t, *weight.sparse, v.name) : write_weight(t, weight, v.name);
+      if (!s.ok()) return std::move(s).in(quote(v.name));
     }
     add_text(w, graph::doc_string, g.doc());
     for (const ir::ValueId id : g.inputs()) write_value_info(w, graph::input, g.value(id));
@@ -190,10 +193,11 @@ class ModelWriter {
     return {};
   }
 
-  static Status write_sparse(pbf_writer& w, const SparseWeight& s) {
+  // The name of a sparse tensor is that of its values.
+  static Status write_sparse(pbf_writer& w, const SparseWeight& s, const std::string& name = {}) {
     {
       pbf_writer v(w, sparse::values);
-      TRY(write_weight(v, s.values, {}));
+      TRY(write_weight(v, s.values, name));
     }
     {
       pbf_writer i(w, sparse::indices);

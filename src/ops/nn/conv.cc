@@ -61,6 +61,7 @@ ConvShape weight_shape(const void* params, const Shape& w) {
   for (int i = 2; i < w.rank(); ++i) s.kernel[kMostSpatial - w.rank() + i] = w[i];
   return s;
 }
+int64_t variant(const void* params) { return static_cast<const ConvParams*>(params)->group; }
 int64_t packed_bytes(const void* params, const Shape& w) {
   const int64_t groups = static_cast<const ConvParams*>(params)->group;
   if (w.rank() < 3 || w.rank() > 2 + kMostSpatial || w.count() == 0 || w[0] % groups) return 0;
@@ -70,7 +71,7 @@ void pack(const void* params, const Shape& w, const void* weight, void* out, int
   conv_pack(weight_shape(params, w), static_cast<const float*>(weight), static_cast<float*>(out), threads);
 }
 
-constexpr Packing kPacks[] = {{1, "F32.Conv", packed_bytes, pack}};
+constexpr Packing kPacks[] = {{1, "F32.Conv", packed_bytes, pack, variant}};
 constexpr Kernel kKernels[] = {{kAllSame<float>, compute_with<ConvParams, compute_float>},
                                {kAllSame<double>, compute_with<ConvParams, compute_double>}};
 constexpr int16_t kVersions[] = {1, 11, 22};

@@ -166,6 +166,7 @@ Status run(Call& call, const ConvShape& s, const T* weights, int64_t group_step)
   return {};
 }
 
+int64_t variant(const void* params) { return static_cast<const Params*>(params)->conv.group; }
 int64_t packed_bytes(const void* params, const Shape& w) {
   const int64_t groups = static_cast<const Params*>(params)->conv.group;
   if (w.rank() < 3 || w.rank() > 2 + kMostSpatial || w.count() == 0 || w[0] % groups) return 0;
@@ -205,7 +206,7 @@ int64_t scratch(const void* params, std::span<const Shape* const> in) {
   return std::min(k.block, k.pixels) * k.width * static_cast<int64_t>(sizeof(double));
 }
 
-constexpr Packing kPacks[] = {{1, "F32.P16.groups", packed_bytes, pack}};
+constexpr Packing kPacks[] = {{1, "F32.P16.groups", packed_bytes, pack, variant}};
 constexpr Kernel kKernels[] = {{kAllSame<float>, compute_with<Params, compute_float>},
                                {kAllSame<double>, compute_with<Params, compute_double>}};
 constexpr int16_t kVersions[] = {1, 11, 22};

@@ -108,6 +108,7 @@ Status compute(const Params& p, Call& call) {
   return {};
 }
 
+int64_t variant(const void* params) { return static_cast<const Params*>(params)->trans_b; }
 int64_t packed_bytes(const void* params, const Shape& b) {
   const bool trans = static_cast<const Params*>(params)->trans_b;
   return b.rank() == 2 ? static_cast<int64_t>(gemm_packed_bytes(b[!trans], b[trans])) : 0;
@@ -128,7 +129,7 @@ constexpr Kernel kKernels[] = {{kAllSame<float>, compute_with<Params, compute_fl
                                kernel<int64_t, uint64_t>,
                                kernel<uint32_t, uint32_t>,
                                kernel<uint64_t, uint64_t>};
-constexpr Packing kPacks[] = {{1, "F32.P16", packed_bytes, pack}};
+constexpr Packing kPacks[] = {{1, "F32.P16", packed_bytes, pack, variant}};
 constexpr int16_t kVersions[] = {1, 6, 7, 9, 11, 13};
 
 }  // namespace

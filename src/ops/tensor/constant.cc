@@ -39,7 +39,7 @@ Status parse(Attrs& a, Params& p) {
   if (name == "sparse_value") {
     const auto* sparse = std::get_if<std::vector<SparseWeight>>(&a.node().attributes[0].value);
     if (!sparse || sparse->empty()) return a.refuse(name, "a sparse tensor");
-    TRY_ASSIGN(dense, (*sparse)[0].dense(int64_t{64} << 20));
+    TRY_ASSIGN(dense, (*sparse)[0].dense());
     p.value = std::move(dense);
     return {};
   }

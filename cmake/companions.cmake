@@ -1,0 +1,22 @@
+# Companion libraries: what stands on libraries of others, in files of its own that libtessera opens at first use.
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(TEXT REQUIRED IMPORTED_TARGET re2 libutf8proc)
+pkg_check_modules(IMAGE REQUIRED IMPORTED_TARGET libjpeg libpng libwebp libwebpdemux libtiff-4 libopenjp2)
+
+# The objects are a library too: tests and fuzzers link them.
+function(tessera_companion name packages)
+  add_library(${name}_objects OBJECT ${ARGN})
+  target_include_directories(${name}_objects PUBLIC src)
+  target_link_libraries(${name}_objects PUBLIC ${packages})
+  add_library(${name} SHARED)
+  target_link_libraries(${name} PRIVATE ${name}_objects)
+  target_link_options(${name} PRIVATE -Wl,--gc-sections -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/companions.map)
+  if(NOT TESSERA_SANITIZE)
+    target_link_options(${name} PRIVATE -Wl,-z,defs -Wl,-z,now -Wl,-z,relro)
+  endif()
+  set_target_properties(${name} PROPERTIES LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/companions.map)
+endfunction()
+file(GLOB IMAGE_SOURCES CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/companions/image*.cc)
+tessera_companion(tessera_text PkgConfig::TEXT src/companions/text.cc)
+tessera_companion(tessera_image PkgConfig::IMAGE ${IMAGE_SOURCES})
+add_custom_target(companions DEPENDS tessera_text tessera_image)

@@ -1,0 +1,72 @@
+// A file of packed weights beside a model, mapped and used in place.
+//
+//   header   64 bytes    magic, version, byte order
+//   blobs    each at a multiple of 64 bytes (of 4,096 when it is that long), in the order of their keys
+//   table    one entry of 80 bytes per blob, ordered by key; then the files that the weights came from
+//   footer   64 bytes    where the table is, its checksum, the size of the whole file
+//
+// Numbers are little-endian. The bytes depend on the weights alone: not on the machine, its CPU or its threads.
+#pragma once
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/digest.h"
+#include "core/weight.h"
+
+namespace tessera {
+
+struct PackEntry {
+  Digest key;
+  Digest source;  // of the weight's own bytes
+  uint64_t offset = 0, length = 0;
+  uint64_t checksum = 0;      // of the packed bytes
+  uint64_t file = 0;          // index into the files, or kNoFile
+  uint64_t reserved[2] = {};  // zero
+};
+static_assert(sizeof(PackEntry) == 80);
+
+// A file that weights came from, as it was then.
+struct PackSourceFile {
+  std::string name;  // empty: the model itself
+  uint64_t size = 0;
+  int64_t written_at = 0;
+  bool operator==(const PackSourceFile&) const = default;
+};
+
+inline constexpr uint64_t kNoFile = ~uint64_t{0};
+
+class PackFile {
+ public:
+  // Checks everything but the blobs themselves. Any bytes may be given.
+  static Result<std::shared_ptr<const PackFile>> read(BytesPtr bytes);
+
+  enum class Match { missing, stale, good };
+  // The packed bytes of a weight that has this key. Good without reading the weight where the model states its
+  // checksum or its file is as it was when it was packed; else after comparing digests.
+  Match find(const Digest& key, const Weight& weight, ByteRange* out) const;
+  // Compares every blob with its checksum.
+  Status verify() const;
+  std::span<const PackEntry> entries() const { return entries_; }
+
+ private:
+  BytesPtr bytes_;
+  std::vector<PackEntry> entries_;
+  std::vector<PackSourceFile> files_;
+};
+
+// What is to be written: known before anything is packed.
+struct PackItem {
+  Digest key;
+  Weight weight;
+  // The packed bytes; called once, when it is their turn.
+  std::function<Result<ByteRange>()> bytes;
+};
+
+// Writes a pack file atomically. Items of equal key are written once. Holds one packed weight at a time.
+Status write_pack_file(const std::string& path, std::vector<PackItem> items);
+
+}  // namespace tessera

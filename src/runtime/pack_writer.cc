@@ -1,0 +1,109 @@
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked.h"
+#include "base/file.h"
+#include "runtime/pack_file.h"
+#include "runtime/pack_format.h"
+
+namespace tessera {
+namespace {
+
+// A file written front to back, with zeros up to where the next part begins.
+class Writer {
+ public:
+  explicit Writer(AtomicFile& file) : file_(file) {}
+
+  Status write(const void* data, size_t size) {
+    at_ += size;
+    return file_.write(data, size);
+  }
+  Status pad_to(uint64_t offset) {
+    static constexpr char kZeros[kPackPage] = {};
+    while (at_ < offset) TRY(write(kZeros, static_cast<size_t>(std::min<uint64_t>(offset - at_, kPackPage))));
+    return {};
+  }
+  uint64_t at() const { return at_; }
+
+ private:
+  AtomicFile& file_;
+  uint64_t at_ = 0;
+};
+
+uint64_t begin_of(uint64_t at, uint64_t length) {
+  return static_cast<uint64_t>(
+      round_up(static_cast<int64_t>(at), static_cast<int64_t>(length >= kPackPage ? kPackPage : kAlignment)));
+}
+
+// The index of the file a weight came from.
+uint64_t file_of(const Weight& weight, std::vector<PackSourceFile>& files) {
+  const Bytes* source = weight.range.source.get();
+  if (!source || source->written_at() == 0) return kNoFile;
+  const PackSourceFile file{weight.location, source->size(), source->written_at()};
+  const auto it = std::find(files.begin(), files.end(), file);
+  if (it != files.end()) return static_cast<uint64_t>(it - files.begin());
+  files.push_back(file);
+  return files.size() - 1;
+}
+
+void append(std::string& table, const void* data, size_t size) { table.append(static_cast<const char*>(data), size); }
+
+std::string table_of(std::span<const PackEntry> entries, std::span<const PackSourceFile> files) {
+  std::string table;
+  for (const PackEntry& e : entries) append(table, &e, sizeof e);
+  for (const PackSourceFile& f : files) {
+    const uint64_t length = f.name.size();
+    append(table, &f.size, sizeof f.size);
+    append(table, &f.written_at, sizeof f.written_at);
+    append(table, &length, sizeof length);
+    table += f.name;
+  }
+  return table;
+}
+
+}  // namespace
+
+Status write_pack_file(const std::string& path, std::vector<PackItem> items) {
+  std::stable_sort(items.begin(), items.end(), [](const PackItem& a, const PackItem& b) { return a.key < b.key; });
+  items.erase(
+      std::unique(items.begin(), items.end(), [](const PackItem& a, const PackItem& b) { return a.key == b.key; }),
+      items.end());
+  TRY_ASSIGN(file, AtomicFile::create(path));
+  Writer out(*file);
+  PackHeader header{};
+  std::memcpy(header.magic, kPackMagic, sizeof kPackMagic);
+  header.version = kPackVersion;
+  header.byte_order = kPackByteOrder;
+  TRY(out.write(&header, sizeof header));
+  std::vector<PackEntry> entries;
+  std::vector<PackSourceFile> files;
+  for (PackItem& item : items) {
+    TRY_ASSIGN(bytes, item.bytes());
+    PackEntry e;
+    e.key = item.key;
+    e.offset = begin_of(out.at(), bytes.length);
+    e.length = bytes.length;
+    e.checksum = checksum_of(bytes.data(), bytes.length);
+    e.file = file_of(item.weight, files);
+    if (item.weight.range.source) e.source = digest_of(item.weight.range.data(), item.weight.range.length);
+    drop_pages(item.weight.range);
+    TRY(out.pad_to(e.offset));
+    TRY(out.write(bytes.data(), bytes.length));
+    entries.push_back(e);
+  }
+  TRY(out.pad_to(begin_of(out.at(), 0)));
+  const std::string table = table_of(entries, files);
+  PackFooter footer{};
+  footer.table_offset = out.at();
+  footer.entry_count = entries.size();
+  footer.table_checksum = checksum_of(table.data(), table.size());
+  footer.header_checksum = checksum_of(&header, sizeof header);
+  footer.file_size = out.at() + table.size() + sizeof footer;
+  std::memcpy(footer.magic, kPackMagic, sizeof kPackMagic);
+  footer.footer_checksum = checksum_of(&footer, offsetof(PackFooter, footer_checksum));
+  TRY(out.write(table.data(), table.size()));
+  TRY(out.write(&footer, sizeof footer));
+  return file->finish();
+}
+
+}  // namespace tessera

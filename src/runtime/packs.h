@@ -1,0 +1,47 @@
+// Packed weights: found by what they are made of, never by packing first. One process packs one weight once: sessions
+// and subgraphs share what is there, and a pack file beside the model spares even that.
+#pragma once
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/counters.h"
+#include "base/digest.h"
+#include "core/weight.h"
+
+namespace tessera {
+
+// What the packed bytes depend on beside the bytes of the weight.
+struct PackForm {
+  std::string layout;
+  int64_t variant = 0;
+  DType dtype = DType::undefined;  // the weight is packed as this
+};
+
+// Names a packed weight on every machine: its form, and where its model says the weight is. A weight whose bytes are
+// in no file is named by its content.
+Digest pack_key(const PackForm& form, const Weight& weight);
+
+// One packed weight of this process.
+class PackedWeight {
+ public:
+  using Make = std::function<Result<std::shared_ptr<Bytes>>()>;
+  // The bytes, made or found at the first call. Any thread.
+  Result<const std::byte*> get(const Make& make, Counters& counters);
+  // What was found in a pack file.
+  void found(ByteRange bytes);
+  // Where the bytes are, if they are there.
+  std::optional<ByteRange> bytes() const;
+
+ private:
+  mutable std::mutex mutex_;
+  ByteRange bytes_;
+  bool ready_ = false;
+};
+
+// The packed form of a weight, shared with every session of this process that packs the same bytes in the same form.
+std::shared_ptr<PackedWeight> share_packed(const PackForm& form, const Weight& weight, bool* known);
+
+}  // namespace tessera
