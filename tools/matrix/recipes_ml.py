@@ -170,7 +170,9 @@ def svm_classifier(c):
     attrs = named or {"classlabels_ints": [10, 11]}
     attrs |= {"kernel_type": "LINEAR", "kernel_params": [0.0, 0.0, 0.0], "support_vectors": [1.0, 0.5, -1.0, 0.25],
               "coefficients": [0.5, -0.25], "rho": [0.125], "vectors_per_class": [1, 1]}  # fmt: skip
-    return Case([c.x((3, 2))], attrs, [c.out_text(0), "tensor(float)"])
+    # The evaluator keeps integers whole: they are asked about as floats.
+    x = c.x((3, 2))
+    return Case([x], attrs, [c.out_text(0), "tensor(float)"], modern={"inputs": [x.astype(np.float32)]})
 
 
 TREE = {
