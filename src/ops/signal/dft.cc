@@ -83,18 +83,19 @@ struct Line {
   int64_t have, step;  // elements along the axis, and how far apart they are
   int parts;
 };
-template <class T>
-void read_line(const Line& line, const T* x, int64_t n, Fft::Complex* out) {
+template <class T, class C>
+void read_line(const Line& line, const T* x, int64_t n, typename Fft<C>::Complex* out) {
   const int64_t count = std::min(n, line.have);
   for (int64_t k = 0; k < count; ++k) {
     const T* v = x + k * line.step;
-    out[k] = {static_cast<double>(v[0]), line.parts == 2 ? static_cast<double>(v[1]) : 0.0};
+    out[k] = {static_cast<C>(v[0]), line.parts == 2 ? static_cast<C>(v[1]) : C{0}};
   }
-  std::fill(out + count, out + n, Fft::Complex{0, 0});
+  std::fill(out + count, out + n, typename Fft<C>::Complex{0, 0});
 }
 // The spectrum of a real signal from its first half: what is there of bins beyond is mirrored, and the parts that a
 // real signal cannot have are not looked at.
-void mirror(int64_t n, Fft::Complex* x) {
+template <class Complex>
+void mirror(int64_t n, Complex* x) {
   x[0].im = 0;
   for (int64_t k = 1; 2 * k <= n; ++k) {
     if (2 * k == n) x[k].im = 0;
@@ -102,8 +103,10 @@ void mirror(int64_t n, Fft::Complex* x) {
   }
 }
 
-template <class T>
-Status compute(const Params& p, Call& call) {
+// The transform computed in C.
+template <class T, class C>
+Status transform(const Params& p, Call& call) {
+  using Complex = typename Fft<C>::Complex;
   const Shape& in = call.shape(0);
   const int rank = in.rank();
   const int axis = *signal_axis(call.has(2) ? call.integer(2, 0) : p.axis, rank);
@@ -112,17 +115,17 @@ Status compute(const Params& p, Call& call) {
   if (call.out_count(0) == 0) return {};
   const Line line{in[axis], inner * in[rank - 1], static_cast<int>(in[rank - 1])};
   const int64_t n = !p.onesided || p.inverse ? out_length : call.has(1) ? call.integer(1, 0) : line.have;
-  TRY_ASSIGN(fft, Fft::make(n, p.inverse));
+  TRY_ASSIGN(fft, Fft<C>::make(n, p.inverse));
   const int64_t room = n + fft.work();
-  TRY_ASSIGN(memory, Tensor::allocate(DType::c128, Shape{call.threads(), room}));
+  TRY_ASSIGN(memory, Tensor::allocate(sizeof(C) == 4 ? DType::c64 : DType::c128, Shape{call.threads(), room}));
   const int out_parts = real_out ? 1 : 2;
-  const double scale = p.inverse ? 1 / static_cast<double>(n) : 1;
+  const C scale = p.inverse ? 1 / static_cast<C>(n) : 1;
   const int64_t lines = outer * inner, each = std::max<int64_t>(1, (1 << 12) / n);
   call.parallel(ceil_div(lines, each), [&](int64_t chunk, int lane) {
-    Fft::Complex* z = static_cast<Fft::Complex*>(memory.mutable_data()) + lane * room;
+    Complex* z = static_cast<Complex*>(memory.mutable_data()) + lane * room;
     for (int64_t i = chunk * each; i < std::min(lines, (chunk + 1) * each) && !call.cancelled(); ++i) {
       const int64_t o = i / inner, k = i % inner;
-      read_line(line, call.in<T>(0) + (o * line.have * inner + k) * line.parts, n, z);
+      read_line<T, C>(line, call.in<T>(0) + (o * line.have * inner + k) * line.parts, n, z);
       if (real_out) mirror(n, z);
       fft.transform(z, z + n);
       T* y = call.out<T>(0) + (o * out_length * inner + k) * out_parts;
@@ -133,6 +136,15 @@ Status compute(const Params& p, Call& call) {
     }
   });
   return call.cancelled() ? call.stopped() : Status{};
+}
+
+template <class T>
+Status compute(const Params& p, Call& call) {
+  const Shape& in = call.shape(0);
+  const int axis = *signal_axis(call.has(2) ? call.integer(2, 0) : p.axis, in.rank());
+  const bool complex = in[in.rank() - 1] == 2 && !p.onesided;
+  const bool brief = complex && std::max(in[axis], call.out_shape(0)[axis]) <= kMostSingle;
+  return std::is_same_v<T, float> && brief ? transform<T, float>(p, call) : transform<T, double>(p, call);
 }
 
 template <class T>

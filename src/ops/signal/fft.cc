@@ -8,26 +8,40 @@
 namespace tessera {
 namespace {
 
-using Complex = Fft::Complex;
-
 constexpr int kRadices[] = {4, 2, 3, 5, 7, 11, 13};
 constexpr int kMostRadix = 13;
 
-Complex operator+(Complex a, Complex b) { return {a.re + b.re, a.im + b.im}; }
-Complex operator-(Complex a, Complex b) { return {a.re - b.re, a.im - b.im}; }
-Complex operator*(Complex a, Complex b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
+template <class C>
+concept Pair = std::is_same_v<C, Fft<float>::Complex> || std::is_same_v<C, Fft<double>::Complex>;
 
+template <Pair C>
+C operator+(C a, C b) {
+  return {a.re + b.re, a.im + b.im};
+}
+template <Pair C>
+C operator-(C a, C b) {
+  return {a.re - b.re, a.im - b.im};
+}
+template <Pair C>
+C operator*(C a, C b) {
+  return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+
+template <class C>
 Result<Tensor> complex_table(int64_t n) {
-  TRY_ASSIGN(t, Tensor::allocate(DType::c128, Shape{n}));
+  TRY_ASSIGN(t, Tensor::allocate(sizeof(C) == 8 ? DType::c64 : DType::c128, Shape{n}));
   return std::move(t);
 }
-Complex* complexes(Tensor& t) { return static_cast<Complex*>(t.mutable_data()); }
+template <class C>
+C* complexes(Tensor& t) {
+  return static_cast<C*>(t.mutable_data());
+}
 
 }  // namespace
 
 // The angle is brought into the first eighth of the circle in whole numbers, so that sine and cosine see a small and
 // almost exact argument.
-Complex unit_root(int64_t k, int64_t n) {
+UnitRoot unit_root(int64_t k, int64_t n) {
   const int64_t eighths = 8 * k;
   const int octant = static_cast<int>(eighths / n);
   const int64_t rest = eighths % n;
@@ -40,17 +54,19 @@ Complex unit_root(int64_t k, int64_t n) {
   return {c, s};
 }
 
-Result<Tensor> Fft::roots(int64_t n, bool inverse) {
-  TRY_ASSIGN(t, complex_table(n));
-  Complex* w = complexes(t);
+template <class T>
+Result<Tensor> Fft<T>::roots(int64_t n, bool inverse) {
+  TRY_ASSIGN(t, complex_table<Complex>(n));
+  Complex* w = complexes<Complex>(t);
   for (int64_t k = 0; k < n; ++k) {
-    w[k] = unit_root(k, n);
-    if (!inverse) w[k].im = -w[k].im;
+    const UnitRoot root = unit_root(k, n);
+    w[k] = {static_cast<T>(root.re), static_cast<T>(inverse ? root.im : -root.im)};
   }
   return std::move(t);
 }
 
-Result<Fft> Fft::make(int64_t n, bool inverse) {
+template <class T>
+Result<Fft<T>> Fft<T>::make(int64_t n, bool inverse) {
   if (n < 1 || n > int64_t{1} << 40) return invalid("there is no Fourier transform of {} points", n);
   Fft f;
   f.n_ = n;
@@ -68,37 +84,41 @@ Result<Fft> Fft::make(int64_t n, bool inverse) {
 }
 
 // 2 j k = j j + k k - (k - j)(k - j) makes the sum a convolution with the conjugated chirp.
-Status Fft::prepare_convolution() {
+template <class T>
+Status Fft<T>::prepare_convolution() {
   int64_t length = 1;
   while (length < 2 * n_ - 1) length *= 2;
   TRY_ASSIGN(inner, make(length, false));
-  TRY_ASSIGN(chirp, complex_table(n_));
-  TRY_ASSIGN(filter, complex_table(length));
-  TRY_ASSIGN(work, complex_table(inner.work()));
-  Complex *c = complexes(chirp), *f = complexes(filter);
+  TRY_ASSIGN(chirp, complex_table<Complex>(n_));
+  TRY_ASSIGN(filter, complex_table<Complex>(length));
+  TRY_ASSIGN(work, complex_table<Complex>(inner.work()));
+  Complex *c = complexes<Complex>(chirp), *f = complexes<Complex>(filter);
   std::memset(static_cast<void*>(f), 0, static_cast<size_t>(filter.bytes()));
   int64_t square = 0;  // k * k modulo 2 n
   for (int64_t k = 0; k < n_; ++k) {
-    const Complex w = unit_root(square, 2 * n_);
-    c[k] = {w.re, sign_ * w.im};
-    f[k] = {w.re / static_cast<double>(length), -sign_ * w.im / static_cast<double>(length)};
+    const UnitRoot w = unit_root(square, 2 * n_);
+    const auto scale = static_cast<double>(length);
+    c[k] = {static_cast<T>(w.re), sign_ * static_cast<T>(w.im)};
+    f[k] = {static_cast<T>(w.re / scale), -sign_ * static_cast<T>(w.im / scale)};
     if (k > 0) f[length - k] = f[k];
     square = (square + 2 * k + 1) % (2 * n_);
   }
-  inner.transform(f, complexes(work));
+  inner.transform(f, complexes<Complex>(work));
   convolution_ = std::make_shared<const Fft>(std::move(inner));
   chirp_ = std::move(chirp);
   filter_ = std::move(filter);
   return {};
 }
 
-void Fft::transform(Complex* x, Complex* work) const {
+template <class T>
+void Fft<T>::transform(Complex* x, Complex* work) const {
   if (convolution_) return convolve(x, work);
   mixed_radix(x, work);
 }
 
 // Stockham's form: every stage writes the other array, and the result comes out in order.
-void Fft::mixed_radix(Complex* x, Complex* work) const {
+template <class T>
+void Fft<T>::mixed_radix(Complex* x, Complex* work) const {
   Complex *from = x, *to = work;
   int64_t length = n_, step = 1;
   for (int k = 0; k < stages_; ++k) {
@@ -111,7 +131,8 @@ void Fft::mixed_radix(Complex* x, Complex* work) const {
 }
 
 // x is [radix][groups][step], y is [groups][radix][step]: transforms of `radix` points, each turned by its twiddle.
-void Fft::stage(int radix, int64_t groups, int64_t step, const Complex* x, Complex* y) const {
+template <class T>
+void Fft<T>::stage(int radix, int64_t groups, int64_t step, const Complex* x, Complex* y) const {
   const Complex* w = table(roots_);
   const int64_t apart = groups * step;
   if (radix != 2 && radix != 4) return stage_odd(radix, groups, step, x, y);
@@ -140,7 +161,8 @@ void Fft::stage(int radix, int64_t groups, int64_t step, const Complex* x, Compl
 }
 
 // Inputs r and radix - r meet the same cosine and opposite sines: each pair is added and subtracted first.
-void Fft::stage_odd(int radix, int64_t groups, int64_t step, const Complex* x, Complex* y) const {
+template <class T>
+void Fft<T>::stage_odd(int radix, int64_t groups, int64_t step, const Complex* x, Complex* y) const {
   const Complex* w = table(roots_);
   const int64_t apart = groups * step;
   const int half = radix / 2;
@@ -173,7 +195,8 @@ void Fft::stage_odd(int radix, int64_t groups, int64_t step, const Complex* x, C
 }
 
 // The inverse transform of the convolution is a forward one of the conjugate, conjugated.
-void Fft::convolve(Complex* x, Complex* work) const {
+template <class T>
+void Fft<T>::convolve(Complex* x, Complex* work) const {
   const Complex *c = table(chirp_), *f = table(filter_);
   const int64_t length = convolution_->n_;
   Complex *a = work, *inner = work + length;
@@ -187,5 +210,8 @@ void Fft::convolve(Complex* x, Complex* work) const {
   convolution_->transform(a, inner);
   for (int64_t k = 0; k < n_; ++k) x[k] = Complex{a[k].re, -a[k].im} * c[k];
 }
+
+template class Fft<float>;
+template class Fft<double>;
 
 }  // namespace tessera

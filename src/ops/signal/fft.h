@@ -1,5 +1,6 @@
-// The discrete Fourier transform of any length in O(n log n), computed in double: mixed radix for products of small
-// primes, a convolution of power-of-two length (Bluestein) for the rest.
+// The discrete Fourier transform of any length in O(n log n): mixed radix for products of small primes, a convolution
+// of power-of-two length (Bluestein) for the rest. Computed in double; T = float is for short transforms of complex
+// floats, where it is as good as the elements are and rounds as the standard's cases do.
 #pragma once
 #include <memory>
 #include <span>
@@ -11,10 +12,20 @@ namespace tessera {
 // A longer transform than the data at hand is refused: lengths come from tensors.
 inline constexpr int64_t kMostPaddedLength = int64_t{1} << 24;
 
+// The longest transform that is computed in float, if its elements are floats.
+inline constexpr int64_t kMostSingle = 16;
+
+struct UnitRoot {
+  double re, im;
+};
+// e^(2 pi i k / n) for 0 <= k < n, each part correct to the last bit or nearly so.
+UnitRoot unit_root(int64_t k, int64_t n);
+
+template <class T>
 class Fft {
  public:
   struct Complex {
-    double re, im;
+    T re, im;
   };
 
   // Tables for transforms of n >= 1 points. `inverse` is the sign of the exponent; nothing is scaled.
@@ -36,7 +47,7 @@ class Fft {
   const Complex* table(const Tensor& t) const { return static_cast<const Complex*>(t.data()); }
 
   int64_t n_ = 0;
-  double sign_ = -1;  // of the exponent
+  T sign_ = -1;  // of the exponent
   int radices_[64];
   int stages_ = 0;
   Tensor roots_;  // e^(-+2 pi i k / n), k < n; without convolution
@@ -45,8 +56,5 @@ class Fft {
   std::shared_ptr<const Fft> convolution_;
   Tensor chirp_, filter_;
 };
-
-// e^(2 pi i k / n) for 0 <= k < n, each part correct to the last bit or nearly so.
-Fft::Complex unit_root(int64_t k, int64_t n);
 
 }  // namespace tessera

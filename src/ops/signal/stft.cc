@@ -68,12 +68,12 @@ Status compute(const Params&, Call& call) {
   const int64_t length = signal[1], parts = signal[2], step = call.integer(kStep, 0), frames = out[1], bins = out[2];
   const T* window = call.maybe<T>(kWindow);
   const int64_t n = call.has(kFrameLength) ? call.integer(kFrameLength, 0) : window ? call.shape(kWindow)[0] : length;
-  TRY_ASSIGN(fft, Fft::make(n, false));
+  TRY_ASSIGN(fft, Fft<double>::make(n, false));
   const int64_t room = n + fft.work();
   TRY_ASSIGN(memory, Tensor::allocate(DType::c128, Shape{call.threads(), room}));
   const int64_t total = signal[0] * frames, each = std::max<int64_t>(1, (1 << 12) / n);
   call.parallel(ceil_div(total, each), [&](int64_t chunk, int lane) {
-    Fft::Complex* z = static_cast<Fft::Complex*>(memory.mutable_data()) + lane * room;
+    Fft<double>::Complex* z = static_cast<Fft<double>::Complex*>(memory.mutable_data()) + lane * room;
     for (int64_t i = chunk * each; i < std::min(total, (chunk + 1) * each) && !call.cancelled(); ++i) {
       const T* x = call.in<T>(kSignal) + (i / frames * length + i % frames * step) * parts;
       for (int64_t k = 0; k < n; ++k, x += parts) {
