@@ -506,6 +506,24 @@ void Plan::list_packs(std::vector<PackItem>& out, int threads) const {
     for (const auto& b : s.bodies) b->list_packs(out, threads);
 }
 
+void Plan::add_mapped_files(std::vector<BytesPtr>& out) const {
+  const auto add = [&](const BytesPtr& bytes) {
+    if (bytes && bytes->origin() == Bytes::Origin::mapped && std::find(out.begin(), out.end(), bytes) == out.end())
+      out.push_back(bytes);
+  };
+  for (const PlanConstant& c : constants_) add(c.tensor.storage());
+  for (const Pack& p : packs_)
+    if (const auto bytes = p.packed->bytes()) add(bytes->source);
+  for (const Step& s : steps_)
+    for (const auto& b : s.bodies) b->add_mapped_files(out);
+}
+
+std::vector<BytesPtr> Plan::mapped_files() const {
+  std::vector<BytesPtr> out;
+  add_mapped_files(out);
+  return out;
+}
+
 Counters Plan::counters() const {
   Counters sum;
   {
