@@ -309,7 +309,8 @@ class PlanBuilder {
                                             slot.type.kind == Kind::tensor && slot.type.dtype != DType::string);
     }
     for (const Step& step : plan_->steps_) {
-      bool ok = step.planned && !step.op->random && step.bodies.empty() && step.widen.empty() && step.narrow.empty();
+      bool ok = step.planned && !step.op->scratch && !step.op->random && step.bodies.empty() && step.widen.empty() &&
+                step.narrow.empty();
       const auto in = ins(step);
       for (size_t i = 0; i < in.size(); ++i) ok = ok && (in[i] == 0 || reads_header(step, i) || bindable[in[i]]);
       for (const uint32_t o : outs(step)) bindable[o] = o && ok && plan_->slots_[o].type.dtype != DType::string;
