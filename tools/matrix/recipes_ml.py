@@ -32,8 +32,8 @@ def cast_map(c):
     names = values.split_type(text)[1].endswith("string")
     entries = Map({0: "1", 2: "3"} if names else {0: 1.0, 2: 3.0}, text)
     attrs = {"cast_to": {"float": "TO_FLOAT", "string": "TO_STRING", "int64": "TO_INT64"}[target]}
-    result = np.array([["1", "3"]] if names else [["1", "3"]], dtype=object) if target == "string" else np.array([[1, 3]])
-    return Case([entries], attrs, formula=lambda m: result)
+    text = np.array([["1", "3"]] if names else [["1.000000", "3.000000"]], dtype=object)
+    return Case([entries], attrs, formula=lambda m: text if target == "string" else np.array([[1, 3]]))
 
 
 @ml("CategoryMapper")
