@@ -15,7 +15,7 @@ struct Verdict {
   std::string kind() const { return failure.substr(0, failure.find(':')); }
 };
 
-// Planned runs, with 1 and 3 threads, again, and with other sizes of the symbolic dimensions, agree bit for bit with
+// Planned runs, with 1 to 3 threads, again, and with other sizes of the symbolic dimensions, agree bit for bit with
 // the interpretation; the inferred facts agree with the values.
 Verdict check_model(const RandomModel& model);
 // The same in a process of its own: a crash is a failure too.

@@ -134,6 +134,8 @@ class Maker {
   // A graph within: `make` fills it, given a maker whose inputs have the given values.
   std::shared_ptr<RandomGraph> body(const std::vector<Value>& inputs,
                                     const std::function<bool(Maker&, const std::vector<std::string>&)>& make);
+  // Later nodes do not take the value of themselves.
+  void hide(const std::string& name) { std::erase(order_, name); }
   void output(const std::string& name) { graph_.outputs.push_back(name); }
   int depth() const { return parent_ ? parent_->depth() + 1 : 0; }
   std::string new_name(std::string_view stem);

@@ -69,6 +69,7 @@ bool alike(Maker& m, const Signature& s, Node& n) {
     n.inputs.push_back(i ? m.fit(it->second, shape) : m.any(it->second));
     if (!i) shape = m.shape(n.inputs[0]);
   }
+  n.outputs.assign(static_cast<size_t>(s.min_outputs()), "v");
   if (s.attribute("alpha") && s.attribute("alpha")->type == 1 && m.chance(0.3)) set_real(n, "alpha", 0.5 + m.below(4));
   return true;
 }

@@ -10,6 +10,9 @@ using Node = RandomNode;
 
 bool flip(Maker& m) { return m.chance(0.5); }
 
+// Needs more than random values, or is part of another recipe.
+bool nothing(Maker&, const Signature&, Node&) { return false; }
+
 // A few operators, and then a value of the given type and shape that depends on `from` where it can.
 std::string some_value(Maker& b, DType t, const Dims& shape) {
   for (int i = b.below(4); i > 0; --i) b.add_any();
@@ -219,10 +222,17 @@ bool sequence_map(Maker& m, const Signature&, Node& n) {
   return true;
 }
 
+// An optional is made for its reader: nobody else takes one.
 bool optional(Maker& m, const Signature& s, Node& n) {
-  if (s.since_version < 18 && s.name() != "Optional") return false;
   n.inputs = {flip(m) ? a_sequence(m) : m.any(DType::f32)};
-  return !n.inputs[0].empty();
+  if (n.inputs[0].empty()) return false;
+  if (s.since_version < 18 || flip(m)) {
+    Node wrap{"Optional", "", {n.inputs[0]}, {"o"}};
+    if (m.opset() < 15 || !m.add(wrap)) return false;
+    m.hide(wrap.outputs[0]);
+    n.inputs = {wrap.outputs[0]};
+  }
+  return true;
 }
 
 // --------------------------------------------------------------------------------------------------- ai.onnx.ml
@@ -332,7 +342,8 @@ constexpr RecipeEntry kRecipes[] = {
     {"ConcatFromSequence", concat_from_sequence},
     {"SplitToSequence", split_to_sequence},
     {"SequenceMap", sequence_map},
-    {"Optional OptionalGetElement OptionalHasElement", optional},
+    {"OptionalGetElement OptionalHasElement", optional},
+    {"Optional ImageDecoder TfIdfVectorizer", nothing},
     {"Binarizer Imputer Scaler Normalizer", columns},
     {"ArrayFeatureExtractor", extract},
     {"LabelEncoder", label_encoder},
