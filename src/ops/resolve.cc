@@ -46,12 +46,12 @@ Status resolve_node(ir::Graph& graph, ir::NodeId id, const ResolveOptions& optio
 }  // namespace
 
 Status resolve(ir::Graph& graph, const ResolveOptions& options) {
-  for (ir::NodeId i = 0; i < graph.nodes().size(); ++i) {  // grows while composed operators unfold
-    if (graph.node(i).dead) continue;
+  for (ir::NodeId i = options.first; i < graph.nodes().size(); ++i) {  // grows while composed operators unfold
+    if (graph.node(i).dead || graph.node(i).op) continue;
     Status status = resolve_node(graph, i, options);
     if (status.ok())
       ir::for_each_subgraph(graph.node(i), [&](const std::string&, const std::shared_ptr<ir::Graph>& sub) {
-        if (status.ok()) status = resolve(*sub, options);
+        if (status.ok()) status = resolve(*sub, {options.extra});
       });
     if (!status.ok()) return std::move(status).in(graph.node(i).title());
   }

@@ -9,9 +9,10 @@ namespace tessera {
 struct ResolveOptions {
   // Operators beside the built-in ones (custom operators of a session); looked at first.
   std::span<const Op* const> extra = {};
+  ir::NodeId first = 0;  // nodes before this one are resolved already
 };
 
-// Resolves every node of `graph` and of its subgraphs. Composed operators are unfolded.
+// Resolves every node of `graph` and of its subgraphs that is not resolved yet. Composed operators are unfolded.
 Status resolve(ir::Graph& graph, const ResolveOptions& options = {});
 
 // The newest ai.onnx operator set this library speaks.

@@ -50,7 +50,6 @@ class Inference {
     return {};
   }
 
- private:
   void add_content(ir::ValueId id) {
     const Weight* w = graph_.weight_of(id);
     if (!w || w->shape.count() > kMostContent || !(kIndexTypes | kFloats).has(w->dtype)) return;
@@ -100,6 +99,7 @@ class Inference {
     return {};
   }
 
+ private:
   static bool all_ranks_known(std::span<const Fact* const> in) {
     for (const Fact* f : in)
       if (f && (f->kind != Kind::tensor || !f->shape)) return false;
@@ -140,5 +140,10 @@ class Inference {
 }  // namespace
 
 Status infer(ir::Graph& graph) { return Inference(graph).run(); }
+
+Status infer_node(ir::Graph& graph, ir::NodeId node) {
+  Status s = Inference(graph).infer_node(node);
+  return s.ok() ? std::move(s) : std::move(s).in(graph.node(node).title());
+}
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include "ops/resolve.h"
 #include "passes/check_signatures.h"
 #include "passes/infer.h"
+#include "passes/rewrite.h"
 #include "runtime/order_problem.h"
 #include "session/load_steps.h"
 
@@ -19,6 +20,10 @@ Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const Pac
   timer.lap(out.phase_ns.resolve);
   TRY(infer(graph));
   timer.lap(out.phase_ns.infer);
+  TRY_ASSIGN(rewrites, rewrite(graph, rewrite_rules(),
+                               {options.optimization_level, options.disabled_rewrites, options.most_rewrites}));
+  out.rewrites = std::move(rewrites);
+  timer.lap(out.phase_ns.rewrite);
   TRY_ASSIGN(order, choose_graph_order(graph, options.order));
   out.order_chosen_by = order.chosen_by;
   out.planned_peak = order.peak_bytes;

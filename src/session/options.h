@@ -17,10 +17,12 @@ struct SessionOptions {
   Target target = best_target();
   ExecutionOrder order = ExecutionOrder::planned;
   int optimization_level = 99;
-  bool strict_external_data = false;  // only handed-over buffers, no links
-  std::string pack_file = "auto";     // "off", or a file in the model's folder; auto: the model's name + ".pack"
-  bool pack_verify = false;           // compare packed weights with their checksums when loading
-  bool pack_strict = false;           // a missing, damaged or stale pack is an error, not packed anew
+  std::vector<std::string> disabled_rewrites;  // by name
+  int64_t most_rewrites = INT64_MAX;           // to find a bad one by halving
+  bool strict_external_data = false;           // only handed-over buffers, no links
+  std::string pack_file = "auto";  // "off", or a file in the model's folder; auto: the model's name + ".pack"
+  bool pack_verify = false;        // compare packed weights with their checksums when loading
+  bool pack_strict = false;        // a missing, damaged or stale pack is an error, not packed anew
   std::map<std::string, BytesPtr> external_files;
   std::map<std::string, std::string> config;
   std::map<std::string, int64_t> free_dimensions;  // dimension names the user fixed
