@@ -429,8 +429,9 @@ class PlanBuilder {
     ir::for_each_read(*step.node, [&](ir::ValueId v) { reads.push_back(root[v + 1]); });
     for (size_t i = 0; i < in.size(); ++i) {
       const Place place = plan_->slots_[in[i]].place;
-      step.last_use[i] = (place == Place::held || place == Place::input) && last[in[i]] == k && !is_output[in[i]] &&
-                         std::count(reads.begin(), reads.end(), in[i]) == 1;
+      const bool of_this_run = (place == Place::held && !known_[in[i]]) || place == Place::input;  // not of the binding
+      step.last_use[i] =
+          of_this_run && last[in[i]] == k && !is_output[in[i]] && std::count(reads.begin(), reads.end(), in[i]) == 1;
     }
     if (step.view || step.at_bind || step.out_count == 0 || !step.op->inplace || !step.widen.empty() ||
         !step.narrow.empty())
