@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/compare.h"
 #include "common/show.h"
 #include "core/convert.h"
 #include "formats/onnx/writer.h"
@@ -107,6 +108,14 @@ std::vector<Value> inputs_of(const RandomGraph& graph) {
   return out;
 }
 
+// Rewrites that keep every bit. Others may round differently.
+bool exact(const Session& session) {
+  const auto& rewrites = session.loaded().rewrites;
+  return std::all_of(rewrites.begin(), rewrites.end(), [](const auto& r) {
+    return r.second == 0 || r.first == "drop_identity" || r.first == "drop_dropout";
+  });
+}
+
 // A planned run compared with the interpretation, which may have been refused.
 std::string compare_run(Session& session, const RandomGraph& graph, const std::vector<Value>& inputs,
                         const Result<Scope>& want, std::string_view how) {
@@ -116,7 +125,8 @@ std::string compare_run(Session& session, const RandomGraph& graph, const std::v
   if (!s.ok()) return format("run: {}: {}", how, s.message());
   for (size_t i = 0; i < got.size(); ++i) {
     const Value& wanted = want->at(graph.outputs[i]);
-    if (!same_bits(got[i], wanted))
+    if (same_bits(got[i], wanted)) continue;
+    if (exact(session) || !cli::difference(got[i], wanted, {1e-3, 1e-4}).empty())
       return format("bits: {}: output {} is {} {}, alone {} {}", how, graph.outputs[i], got[i].describe(),
                     cli::first_values(got[i], 40), wanted.describe(), cli::first_values(wanted, 40));
   }
@@ -194,6 +204,7 @@ Verdict check_model(const RandomModel& model) {
     SessionOptions options;
     options.threads = threads;
     if (threads == 2) options.order = ExecutionOrder::priority_based;
+    if (threads == 3) options.optimization_level = 0;
     const auto session = Session::from_bytes(borrow_bytes(bytes->data(), bytes->size()), options);
     if (!session.ok()) {
       fail(format("load: {}", session.status().message()));

@@ -38,8 +38,10 @@ std::string take(Maker& m, const Signature& s, int i, int least_rank, int most_r
 Dims beside(Maker& m, const Dims& shape, bool within) {
   Dims out = shape;
   for (int64_t& d : out) {
-    if (m.chance(0.2)) d = 1;
-    if (!within && d == 1 && m.chance(0.3)) d = m.dim(1);
+    if (!within && d == 1 && m.chance(0.3))
+      d = m.dim(1);
+    else if (m.chance(0.2))
+      d = 1;
   }
   if (m.chance(0.3)) out.erase(out.begin(), out.begin() + m.below(static_cast<int>(out.size()) + 1));
   if (!within && out.size() < 4 && out.size() == shape.size() && m.chance(0.1)) out.insert(out.begin(), m.dim(1));
@@ -601,7 +603,52 @@ bool tensor_scatter(Maker& m, const Signature& s, Node& n) {
   return true;
 }
 
+bool window(Maker& m, const Signature& s, Node& n) {
+  n.inputs = {m.numbers({m.between(0, 9)}, flip(m) ? DType::i64 : DType::i32, true)};
+  maybe(m, s, n, "periodic", 0);
+  return true;
+}
+
+bool dft(Maker& m, const Signature& s, Node& n) {
+  const DType t = m.type(*s.input(0));
+  n.inputs = {m.fit(t, {m.between(1, 2), m.between(1, 9), m.between(1, 2)})};
+  if (flip(m)) n.inputs.push_back(m.numbers({m.between(1, 9)}, DType::i64, true));
+  maybe(m, s, n, "inverse", 1);
+  return true;
+}
+
+bool stft(Maker& m, const Signature& s, Node& n) {
+  const DType t = m.type(*s.input(0));
+  n.inputs = {m.fit(t, {m.between(1, 2), m.between(8, 14), m.between(1, 2)}),
+              m.numbers({m.between(1, 3)}, DType::i64, true), "", m.numbers({m.between(1, 8)}, DType::i64, true)};
+  set(n, "onesided", 0);
+  return true;
+}
+
+bool string_normalizer(Maker& m, const Signature&, Node& n) {
+  n.inputs = {m.fit(DType::string, flip(m) ? Dims{m.dim()} : Dims{1, m.dim()})};
+  if (flip(m)) set_text(n, "case_change_action", flip(m) ? "UPPER" : "LOWER");
+  if (flip(m)) set_texts(n, "stopwords", {"a", "AB"});
+  return true;
+}
+
+bool einsum(Maker& m, const Signature& s, Node& n) {
+  const DType t = m.type(*s.input(0));
+  const std::string a = m.any(t, 2, 2);
+  static const std::vector<std::string> two = {"ij,jk->ik", "ij,jk", "ij,jk->ki", "ij,jk->j", "...ij,...jk->...ik"};
+  static const std::vector<std::string> one = {"ij->ji", "ij->i", "ij->", "...j->j..."};
+  n.inputs = {a};
+  if (flip(m)) n.inputs.push_back(m.fit(t, {m.shape(a)[1], m.dim(1)}));
+  set_text(n, "equation", m.one_of(n.inputs.size() == 2 ? two : one));
+  return true;
+}
+
 constexpr RecipeEntry kRecipes[] = {
+    {"BlackmanWindow HammingWindow HannWindow", window},
+    {"DFT", dft},
+    {"STFT", stft},
+    {"StringNormalizer", string_normalizer},
+    {"Einsum", einsum},
     {"Abs Neg Sign Relu Erf Exp Log Sqrt Tanh Sigmoid Reciprocal Floor Ceil Round Sin Cos Tan Asin Acos Atan Sinh Cosh "
      "Asinh Acosh Atanh Softplus Softsign Gelu LeakyRelu Elu Celu Selu HardSigmoid HardSwish Swish Mish "
      "ThresholdedRelu "
