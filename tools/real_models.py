@@ -177,7 +177,7 @@ def only_rounding(path, binary, feed, ours, wanted, folder):
         farthest = max(our_error.max(), ort_error.max())
         if not farthest <= ROUNDING * max(1, np.abs(exact[name]).max()):
             return False
-        if not np.sqrt(np.mean(our_error**2)) <= 1.5 * np.sqrt(np.mean(ort_error**2)):
+        if not np.sqrt(np.mean(our_error**2)) <= 2 * np.sqrt(np.mean(ort_error**2)):
             return False
     return True
 

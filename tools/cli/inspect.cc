@@ -14,7 +14,7 @@ namespace {
 
 struct Options {
   std::string model;
-  bool text = false, full = false, json = false, ops = false;
+  bool text = false, full = false, json = false, ops = false, shapes = false;
 };
 
 struct Parameters {
@@ -132,7 +132,33 @@ void print_json(const Options& o, const Model& m, const Facts& f, const Result<s
   std::printf("%s\n", out.dump(1, ' ', false, json::error_handler_t::replace).c_str());
 }
 
+// Every value that a node makes, with what inference found; bodies of control flow are indented below their node.
+void print_shapes(const ir::Graph& g, int indent) {
+  for (const ir::Node& n : g.nodes()) {
+    if (n.dead) continue;
+    for (const ir::ValueId id : n.outputs)
+      if (id != ir::kNone)
+        std::printf("%*s%s %s %s\n", indent, "", n.op_type.c_str(), quote(g.value(id).name).c_str(),
+                    g.value(id).fact.str().c_str());
+    ir::for_each_subgraph(n, [&](const std::string& name, const std::shared_ptr<ir::Graph>& sub) {
+      std::printf("%*s%s of %s\n", indent + 2, "", name.c_str(), n.op_type.c_str());
+      print_shapes(*sub, indent + 4);
+    });
+  }
+}
+
+int inspect_shapes(const Options& o) {
+  const auto session = open_session(o.model, {});
+  if (!session.ok()) return complain(format("{}\n  {}", session.status().message(), advice(session.status())), kFailed);
+  const ir::Graph& g = *(*session)->loaded().model.graph;
+  for (const ir::ValueId id : g.inputs())
+    std::printf("input %s %s\n", quote(g.value(id).name).c_str(), g.value(id).fact.str().c_str());
+  print_shapes(g, 0);
+  return kOk;
+}
+
 int inspect(const Options& o) {
+  if (o.shapes) return inspect_shapes(o);
   constexpr int64_t kShortConstants = 8;
   Result<Model> model = load_model_file(o.model);
   if (!model.ok()) return complain(format("{}\n  {}", model.status().message(), advice(model.status())), kFailed);
@@ -159,12 +185,16 @@ void add_inspect(CLI::App& app, int& exit_code) {
       "  tessera inspect model.onnx\n"
       "  tessera inspect model.onnx --text | less\n"
       "  tessera inspect model.onnx --text --full > model.onnxtxt\n"
+      "  tessera inspect model.onnx --shapes\n"
       "  tessera inspect model.onnx --json\n");
   cmd->add_option("model", o->model, "A .onnx file, or a .onnxtxt file in ONNX's textual syntax")->required();
   CLI::Option* text = cmd->add_flag("--text", o->text, "Print the model in ONNX's textual syntax, constants cut short");
   cmd->add_flag("--full", o->full, "With --text: print constants whole, so that the text can be read back")
       ->needs(text);
-  cmd->add_flag("--json", o->json, "Print one JSON object")->excludes(text);
+  CLI::Option* json = cmd->add_flag("--json", o->json, "Print one JSON object")->excludes(text);
+  cmd->add_flag("--shapes", o->shapes, "List every value with its type and its shape in terms of the inputs' symbols")
+      ->excludes(text)
+      ->excludes(json);
   cmd->add_flag("--ops", o->ops, "List all kinds of operators, not just the most frequent");
   cmd->callback([o, &exit_code] { exit_code = inspect(*o); });
 }
