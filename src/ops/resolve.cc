@@ -8,18 +8,26 @@
 namespace tessera {
 namespace {
 
-const Op* find(const ir::Node& n, const ResolveOptions& options) {
-  for (const Op* op : options.extra)
-    if (n.domain == op->domain && n.op_type == op->name) return op;
-  return find_op(n.domain, n.op_type);
+Status not_found(const ir::Node& n, const ResolveOptions& options) {
+  const char* dot = n.domain.empty() ? "" : ".";
+  for (const auto& op : options.extra)
+    if (n.domain == op->traits().domain && n.op_type == op->traits().name)
+      return not_implemented("the custom operator {}{}{} is there from version {} on, the model imports version {}",
+                             n.domain, dot, n.op_type, op->traits().since, n.version);
+  return not_implemented("the operator {}{}{} is not in this library", n.domain, dot, n.op_type);
+}
+
+Status resolve_custom(ir::Graph& graph, ir::NodeId id, const CustomOp& op) {
+  TRY_ASSIGN(state, op.open(graph.node(id)));
+  ir::Annotator(graph).resolve(id, &op.op(), op.traits().since, std::shared_ptr<const void>(std::move(state)));
+  return {};
 }
 
 Status resolve_node(ir::Graph& graph, ir::NodeId id, const ResolveOptions& options) {
   const ir::Node& n = graph.node(id);
-  const Op* op = find(n, options);
-  if (!op)
-    return not_implemented("the operator {}{}{} is not in this library", n.domain, n.domain.empty() ? "" : ".",
-                           n.op_type);
+  if (const CustomOp* custom = find_custom(options.extra, n)) return resolve_custom(graph, id, *custom);
+  const Op* op = find_op(n.domain, n.op_type);
+  if (!op) return not_found(n, options);
   if (n.domain.empty() && n.version > kNewestOpset)
     return invalid_graph("operator set {} is newer than {}, the newest this library knows", n.version, kNewestOpset);
   const auto newer = std::upper_bound(op->versions.begin(), op->versions.end(), n.version);

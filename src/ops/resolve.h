@@ -2,13 +2,13 @@
 // version number matters to anybody.
 #pragma once
 #include "ir/graph.h"
-#include "ops/op.h"
+#include "ops/custom.h"
 
 namespace tessera {
 
 struct ResolveOptions {
   // Operators beside the built-in ones (custom operators of a session); looked at first.
-  std::span<const Op* const> extra = {};
+  std::span<const std::shared_ptr<const CustomOp>> extra = {};
 };
 
 // Resolves every node of `graph` and of its subgraphs. Composed operators are unfolded.

@@ -14,10 +14,11 @@ Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const Pac
   PhaseTimer timer;
   TRY(read_graph(std::move(bytes), external, options, out, timer));
   ir::Graph& graph = *out.model.graph;
-  TRY(check_signatures(graph));
-  TRY(resolve(graph));
+  TRY(check_signatures(graph, options.custom_ops));
+  TRY(resolve(graph, {.extra = options.custom_ops}));
   timer.lap(out.phase_ns.resolve);
   TRY(infer(graph));
+  TRY(start_custom(graph));
   timer.lap(out.phase_ns.infer);
   TRY_ASSIGN(order, choose_graph_order(graph, options.order));
   out.order_chosen_by = order.chosen_by;

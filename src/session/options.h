@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/cpu.h"
 #include "base/status.h"
+#include "ops/custom.h"
 #include "runtime/order.h"
 
 namespace tessera {
@@ -25,6 +26,7 @@ struct SessionOptions {
   std::map<std::string, std::string> config;
   std::map<std::string, int64_t> free_dimensions;  // dimension names the user fixed
   std::string log_id, profile_prefix;
+  CustomOps custom_ops;  // looked at before the library's own
   int64_t max_tensor_bytes = INT64_MAX, max_run_bytes = INT64_MAX;
 
   // Stores a config entry and acts on the keys we know; a bad value of such a key is refused.
