@@ -2,7 +2,7 @@
 
 #include "core/convert.h"
 #include "ir/patch.h"
-#include "ops/op.h"
+#include "ops/custom.h"
 
 namespace tessera {
 namespace {
@@ -88,7 +88,9 @@ class Inference {
     const OpInference* inference = index >= 0 && index < static_cast<int>(inference_table().size())
                                        ? inference_table()[static_cast<size_t>(index)]
                                        : nullptr;
-    if (inference && inference->infer) {
+    if (const CustomNode* custom = custom_node(n)) {
+      TRY(custom->infer(n, graph_.dims(), in, out));
+    } else if (inference && inference->infer) {
       TRY(inference->infer(n, n.params.get(), graph_.dims(), in, out));
     } else if (inference && inference->shape && all_ranks_known(in)) {
       ShapeCall<Dim> call(graph_.dims(), in, out);

@@ -15,10 +15,11 @@ Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const Pac
   PhaseTimer timer;
   TRY(read_graph(std::move(bytes), external, options, out, timer));
   ir::Graph& graph = *out.model.graph;
-  TRY(check_signatures(graph));
-  TRY(resolve(graph));
+  TRY(check_signatures(graph, options.custom_ops));
+  TRY(resolve(graph, {.extra = options.custom_ops, .allow_newer = options.allow_newer_opsets}));
   timer.lap(out.phase_ns.resolve);
   TRY(infer(graph));
+  TRY(start_custom(graph));
   timer.lap(out.phase_ns.infer);
   TRY_ASSIGN(rewrites, rewrite(graph, rewrite_rules(),
                                {options.optimization_level, options.disabled_rewrites, options.most_rewrites}));

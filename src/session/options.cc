@@ -32,9 +32,12 @@ Status SessionOptions::set(const std::string& key, const std::string& value) {
     }
   } else if (key == "session.pack_file") {
     pack_file = value;
-  } else if (key == "session.pack_verify" || key == "session.pack_strict") {
+  } else if (key == "session.pack_verify" || key == "session.pack_strict" || key == "session.allow_newer_opsets") {
     if (value != "0" && value != "1") return invalid("{} is {}, wanted 0 or 1", key, quote(value));
-    (key == "session.pack_verify" ? pack_verify : pack_strict) = value == "1";
+    bool& flag = key == "session.pack_verify"   ? pack_verify
+                 : key == "session.pack_strict" ? pack_strict
+                                                : allow_newer_opsets;
+    flag = value == "1";
   } else if (key == "session.max_tensor_bytes" || key == "session.max_run_bytes" || key == "session.most_rewrites") {
     int64_t bytes = 0;
     const auto [end, ec] = std::from_chars(value.data(), value.data() + value.size(), bytes);
