@@ -279,12 +279,13 @@ struct Cut {
   Stage stage;
 };
 
-// Vectors across channels waste nothing at the end of a small map, but their products have to be turned.
+// Vectors across channels waste nothing at the end of a small map and take more rows at a time, but their products have
+// to be turned.
 bool by_rows(const ConvShape& s, int64_t pixels, int64_t taps) {
   const int64_t channels = s.out_channels / s.groups;
   const int64_t across_channels = pixels * (round_up(channels, kPanelWidth) * taps + 8 * channels);
   const int64_t across_pixels = round_up(pixels, kPanelWidth) * channels * taps;
-  return pixels <= 1024 && across_channels < across_pixels;
+  return across_channels - across_channels / 24 < across_pixels;
 }
 
 // Whole channels at a time, if a few fit.

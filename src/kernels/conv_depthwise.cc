@@ -43,6 +43,8 @@ struct Band {
 
 struct DepthwiseKernels {
   void (*band)(const Band&);
+  // Stages the input of a plane and leaves the padding alone; for stages that can_stage_again.
+  void (*restage)(const ConvShape& s, const Stage& g, const float* x, float* to);
 };
 
 }  // namespace conv
@@ -170,7 +172,56 @@ void band(const conv::Band& b) {
   narrow_band(D(), b);
 }
 
-constexpr conv::DepthwiseKernels kernels = {band};
+// even[i] = row[2 * i] and odd[i] = row[2 * i + 1].
+HWY_INLINE void split_row(const float* HWY_RESTRICT row, int64_t evens, int64_t odds, float* HWY_RESTRICT even,
+                          float* HWY_RESTRICT odd) {
+  int64_t i = 0;
+  const int64_t pairs = HWY_MIN(evens, odds);
+#if HWY_TARGET != HWY_SCALAR
+  const D d;
+  for (; i + tile::kLanes <= pairs; i += tile::kLanes) {
+    V a, b;
+    hn::LoadInterleaved2(d, row + 2 * i, a, b);
+    hn::StoreU(a, d, even + i);
+    hn::StoreU(b, d, odd + i);
+  }
+#endif
+  for (; i < pairs; ++i) even[i] = row[2 * i], odd[i] = row[2 * i + 1];
+  for (int64_t k = pairs; k < evens; ++k) even[k] = row[2 * k];
+  for (int64_t k = pairs; k < odds; ++k) odd[k] = row[2 * k + 1];
+}
+
+template <class DD>
+HWY_INLINE void copy_row(DD d, const float* HWY_RESTRICT row, int64_t n, float* HWY_RESTRICT to) {
+  constexpr int64_t kLanes = hn::MaxLanes(DD());
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) hn::StoreU(hn::LoadU(d, row + i), d, to + i);
+  if (i == n) return;
+  if (n >= kLanes) return hn::StoreU(hn::LoadU(d, row + n - kLanes), d, to + n - kLanes);
+  for (; i < n; ++i) to[i] = row[i];
+}
+
+void restage(const ConvShape& s, const conv::Stage& g, const float* x, float* to) {
+  const int64_t length = g.length(), pad = s.pad[2], width = s.in[2];
+  const int64_t plane = g.class_floats();  // of one class of columns
+  int64_t phase = s.pad[1] % s.stride[1], row = s.pad[1] / s.stride[1];
+  for (int64_t iy = 0; iy < s.in[1] && row < g.class_rows(); ++iy, x += width) {
+    float* at = to + phase * s.stride[2] * plane + row * length;
+    if (s.stride[2] == 2) {
+      // Even columns of the input fall into the class of the padding's parity.
+      const int64_t even = pad / 2, odd = (pad + 1) / 2;
+      split_row(x, HWY_MAX(0, HWY_MIN((width + 1) / 2, length - even)), HWY_MAX(0, HWY_MIN(width / 2, length - odd)),
+                at + pad % 2 * plane + even, at + (1 - pad % 2) * plane + odd);
+    } else if (width >= tile::kLanes) {
+      copy_row(D(), x, HWY_MIN(width, length - pad), at + pad);
+    } else {
+      copy_row(hn::CappedTag<float, 4>(), x, HWY_MIN(width, length - pad), at + pad);
+    }
+    if (++phase == s.stride[1]) phase = 0, ++row;
+  }
+}
+
+constexpr conv::DepthwiseKernels kernels = {band, restage};
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -216,58 +267,90 @@ int64_t set_runs(const ConvShape& s, const Stage& g, const int64_t* offset, conv
   return count;
 }
 
+// How many planes are staged before the first is computed: what was stored last cannot be read at once as a vector.
+int64_t planes_at_once(const ConvShape& s, const Stage& g) {
+  return conv::can_stage_again(s, g) ? std::clamp<int64_t>(kStagedFloats / g.floats(1), 1, 8) : 1;
+}
+
 // What a lane's scratch holds, in bytes from its start.
 struct Places {
-  int64_t runs, offsets, end;
+  int64_t stage, runs, offsets, end;  // stage: bytes of each
 };
 Places places(const ConvShape& s, const Stage& g) {
-  const int64_t taps = volume(s.kernel), runs = round_up(g.floats(s.kernel[0]) * 4, 64);
+  const int64_t taps = volume(s.kernel), stage = round_up(g.floats(s.kernel[0]) * 4, 64);
+  const int64_t runs = stage * planes_at_once(s, g);
   const int64_t offsets = runs + taps * static_cast<int64_t>(sizeof(conv::Run));
-  return {runs, offsets, round_up(offsets + taps * 8, 64)};
+  return {stage, runs, offsets, round_up(offsets + taps * 8, 64)};
 }
 
-// One output channel of one image.
-void one_plane(const conv::DepthwiseKernels& kernels, const Call& call, const Stage& g, int64_t plane, conv::Band b,
-               bool restage, float* staged) {
-  const ConvShape& s = call.s;
-  const int64_t channel = plane % s.out_channels, per_group = s.out_channels / s.groups;
-  const float* x = call.x + (plane / s.out_channels * s.channels + channel / per_group) * volume(s.in);
-  float* y = call.y + plane * volume(s.out);
-  b.w = call.packed + channel * volume(s.kernel);
-  b.bias = call.bias ? call.bias[channel] : 0.0f;
-  for (int64_t oz = 0; oz < s.out[0]; ++oz)
-    for (int64_t oy = 0; oy < s.out[1]; oy += g.rows)
-      for (int64_t ox = 0; ox < s.out[2]; ox += g.columns) {
-        b.rows = std::min(g.rows, s.out[1] - oy);
-        if (restage)
-          conv::stage_again(s, g, x, staged);
+// Output channels of images, one after the other.
+class Planes {
+ public:
+  Planes(const conv::DepthwiseKernels& kernels, const Call& call, const Stage& g, std::byte* scratch)
+      : kernels_(kernels), call_(call), s_(call.s), g_(g), at_(places(s_, g)), scratch_(scratch) {
+    auto* runs = reinterpret_cast<conv::Run*>(scratch + at_.runs);
+    auto* offset = reinterpret_cast<int64_t*>(scratch + at_.offsets);
+    conv::set_offsets(s_, g, offset);
+    band_.runs = runs;
+    band_.run_count = set_runs(s_, g, offset, runs);
+    band_.row_step = g.length();
+    band_.relu = call.activation == GemmActivation::relu;
+    band_.y_step = s_.out[2];
+  }
+
+  void run(int64_t begin, int64_t end) {
+    if (!conv::can_stage_again(s_, g_)) {
+      for (int64_t plane = begin; plane < end; ++plane) in_pieces(plane);
+      return;
+    }
+    const int64_t at_once = planes_at_once(s_, g_);
+    for (int64_t first = begin; first < end; first += at_once) {
+      const int64_t count = std::min(at_once, end - first);
+      for (int64_t i = 0; i < count; ++i) {
+        if (first == begin)
+          conv::stage(s_, g_, input(first + i), 0, 0, s_.out[1], 0, staged(i));
         else
-          conv::stage(s, g, x, oz, oy, b.rows, ox, staged);
-        b.columns = std::min(g.columns, s.out[2] - ox);
-        b.y = y + (oz * s.out[1] + oy) * s.out[2] + ox;
-        kernels.band(b);
+          kernels_.restage(s_, g_, input(first + i), staged(i));
       }
-}
+      for (int64_t i = 0; i < count; ++i) compute(first + i, staged(i), 0, s_.out[1], s_.out[2]);
+    }
+  }
 
-void planes(const conv::DepthwiseKernels& kernels, const Call& call, const Stage& g, int64_t begin, int64_t end,
-            std::byte* scratch) {
-  const ConvShape& s = call.s;
-  const Places at = places(s, g);
-  auto* staged = reinterpret_cast<float*>(scratch);
-  auto* runs = reinterpret_cast<conv::Run*>(scratch + at.runs);
-  auto* offset = reinterpret_cast<int64_t*>(scratch + at.offsets);
-  conv::set_offsets(s, g, offset);
-  conv::Band b{};
-  b.staged = staged;
-  b.runs = runs;
-  b.run_count = set_runs(s, g, offset, runs);
-  b.row_step = g.length();
-  b.relu = call.activation == GemmActivation::relu;
-  b.y_step = s.out[2];
-  const bool again = conv::can_stage_again(s, g);
-  for (int64_t plane = begin; plane < end; ++plane)
-    one_plane(kernels, call, g, plane, b, again && plane > begin, staged);
-}
+ private:
+  float* staged(int64_t i) const { return reinterpret_cast<float*>(scratch_ + i * at_.stage); }
+  const float* input(int64_t plane) const {
+    const int64_t channel = plane % s_.out_channels / (s_.out_channels / s_.groups);
+    return call_.x + (plane / s_.out_channels * s_.channels + channel) * volume(s_.in);
+  }
+  // Rows and columns of a plane's output from element `first` on.
+  void compute(int64_t plane, const float* stage, int64_t first, int64_t rows, int64_t columns) {
+    const int64_t channel = plane % s_.out_channels;
+    band_.staged = stage;
+    band_.w = call_.packed + channel * volume(s_.kernel);
+    band_.bias = call_.bias ? call_.bias[channel] : 0.0f;
+    band_.rows = rows;
+    band_.columns = columns;
+    band_.y = call_.y + plane * volume(s_.out) + first;
+    kernels_.band(band_);
+  }
+  void in_pieces(int64_t plane) {
+    for (int64_t oz = 0; oz < s_.out[0]; ++oz)
+      for (int64_t oy = 0; oy < s_.out[1]; oy += g_.rows)
+        for (int64_t ox = 0; ox < s_.out[2]; ox += g_.columns) {
+          const int64_t rows = std::min(g_.rows, s_.out[1] - oy);
+          conv::stage(s_, g_, input(plane), oz, oy, rows, ox, staged(0));
+          compute(plane, staged(0), (oz * s_.out[1] + oy) * s_.out[2] + ox, rows, std::min(g_.columns, s_.out[2] - ox));
+        }
+  }
+
+  const conv::DepthwiseKernels& kernels_;
+  const Call& call_;
+  const ConvShape& s_;
+  const Stage& g_;
+  Places at_;
+  std::byte* scratch_;
+  conv::Band band_{};
+};
 
 }  // namespace
 
@@ -291,8 +374,8 @@ void conv::depthwise(Target target, int threads, const ConvShape& s, const float
   const int64_t lane_bytes = places(s, g).end, count = s.batch * s.out_channels;
   const int64_t per_chunk = std::max<int64_t>(1, kLeastWork / (volume(s.out) * volume(s.kernel)));
   parallel_for(threads, ceil_div(count, per_chunk), [&](int64_t chunk, int lane) {
-    planes(kernels, call, g, chunk * per_chunk, std::min(count, (chunk + 1) * per_chunk),
-           static_cast<std::byte*>(scratch) + lane * lane_bytes);
+    Planes(kernels, call, g, static_cast<std::byte*>(scratch) + lane * lane_bytes)
+        .run(chunk * per_chunk, std::min(count, (chunk + 1) * per_chunk));
   });
 }
 

@@ -120,22 +120,7 @@ void stage(const ConvShape& s, const Stage& g, const float* x, int64_t oz, int64
 
 bool can_stage_again(const ConvShape& s, const Stage& g) {
   return s.kernel[0] == 1 && s.in[0] == 1 && s.out[0] == 1 && g.rows >= s.out[1] && g.columns >= s.out[2] &&
-         g.height.by_phase && g.width.by_phase && s.pad[1] >= 0 && s.pad[2] >= 0;
-}
-
-void stage_again(const ConvShape& s, const Stage& g, const float* x, float* to) {
-  const int64_t length = g.length(), step = s.stride[2];
-  int64_t phase = s.pad[1] % s.stride[1], row = s.pad[1] / s.stride[1];
-  for (int64_t iy = 0; iy < s.in[1] && row < g.class_rows(); ++iy, x += s.in[2]) {
-    for (int64_t w = 0; w < step; ++w) {
-      // The first input column of this class, and its place.
-      const int64_t ix = step == 1 ? 0 : (w - s.pad[2] % step + step) % step;
-      const int64_t column = step == 1 ? s.pad[2] : (ix + s.pad[2]) / step;
-      const int64_t n = std::min((s.in[2] - ix + step - 1) / step, length - column);
-      if (n > 0) copy_strided(x + ix, step, to + ((phase * step + w) * g.class_rows() + row) * length + column, n);
-    }
-    if (++phase == s.stride[1]) phase = 0, ++row;
-  }
+         g.height.by_phase && g.width.by_phase && s.pad[1] >= 0 && s.pad[2] >= 0 && s.stride[2] <= 2;
 }
 
 namespace {

@@ -48,10 +48,8 @@ Stage fit_stage(const ConvShape& s, int64_t floats);
 // Stages the input for `rows` output rows from (oz, oy) and columns from ox on; x is one channel.
 void stage(const ConvShape& s, const Stage& g, const float* x, int64_t oz, int64_t oy, int64_t rows, int64_t ox,
            float* to);
-// True if the stage holds a whole plane and planes may follow one another in it: stage_again then copies the input and
-// leaves the padding alone.
+// True if the stage holds a whole plane, whose padding stays as it is when another plane follows.
 bool can_stage_again(const ConvShape& s, const Stage& g);
-void stage_again(const ConvShape& s, const Stage& g, const float* x, float* to);
 // offset[tap]: where the tap of the first output lies, for every tap of the kernel.
 void set_offsets(const ConvShape& s, const Stage& g, int64_t* offset);
 

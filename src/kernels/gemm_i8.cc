@@ -24,16 +24,17 @@ namespace gemm_i8_parts {
 constexpr int kPanel = 16;  // columns of a panel
 constexpr int kQuad = 4;    // steps of k side by side
 constexpr int kPanelBytes = kPanel * kQuad;
-constexpr int64_t kRows = 47;     // of A at a time, beside a row of ones
+constexpr int64_t kRows = 48;     // of A at a time, beside a row of ones
 constexpr int64_t kDepth = 1024;  // steps of k at a time, or half of it as 16-bit numbers
 constexpr int kMostColumns = 32;  // of a tile
 
 // Products are formed of A shifted to unsigned numbers and B shifted to signed ones. With x = a - a_zero and y = b -
 // b_zero, the sum of x * y is the sum of a * y less a_zero times the sum of y, and so on: the sums of b come from a row
-// of ones in front of A, the sums of a from packing it.
+// of ones in front of A, which is left out if all a_zero are 0; the sums of a come from packing it.
 struct Block {
   const GemmI8* g;
   int64_t i0, i1, p0, p1;  // rows, panels
+  bool ones;               // a row of ones goes first
 };
 
 struct Kernels {
@@ -281,16 +282,16 @@ int32_t zero_at(const ZeroPoints& z, int64_t i) { return z.values ? z.values[i *
 template <class T>
 struct PackedRows {
   HWY_ALIGN T values[(kRows + 1) * kDepth / sizeof(T)];
-  int32_t zero[kRows + 1], rest[kRows + 1];  // of row i of A at i + 1: its zero point, and its sum less k zero points
+  int32_t zero[kRows + 1], rest[kRows + 1];  // of each row: its zero point, and its sum less k zero points
 };
 
 template <class T>
 HWY_INLINE void pack_rows(const Block& b, int64_t k0, int64_t depth, int64_t stride, PackedRows<T>& out) {
   const GemmI8& g = *b.g;
   const uint8_t flip = g.a_signed ? 0x80 : 0;
-  for (int64_t k = 0; k < stride; ++k) out.values[k] = k < depth;
+  for (int64_t k = 0; b.ones && k < stride; ++k) out.values[k] = k < depth;
   for (int64_t i = b.i0; i < b.i1; ++i) {
-    const int64_t r = i - b.i0 + 1;
+    const int64_t r = i - b.i0 + b.ones;
     const int32_t sum =
         pack_row(static_cast<const uint8_t*>(g.a) + i * g.lda + k0, flip, depth, out.values + r * stride);
     out.zero[r] = zero_at(g.a_zero, i) + (g.a_signed ? 128 : 0);
@@ -305,19 +306,19 @@ HWY_INLINE void tile_columns(const Block& b, const PackedRows<T>& rows, int64_t 
   using F = Form<kDot>;
   const GemmI8& g = *b.g;
   const int64_t columns = HWY_MIN(F::kColumns, g.n - column);
-  HWY_ALIGN int32_t product[12 * kMostColumns], b_sum[kMostColumns], b_zero[kMostColumns] = {};
+  HWY_ALIGN int32_t product[12 * kMostColumns], b_sum[kMostColumns] = {}, b_zero[kMostColumns] = {};
   for (int64_t j = 0; j < columns; ++j) b_zero[j] = zero_at(g.b_zero, column + j) - (g.b_signed ? 0 : 128);
-  const int64_t count = b.i1 - b.i0 + 1;
+  const int64_t count = b.i1 - b.i0 + b.ones;
   for (int64_t r = 0; r < count;) {
     const int height = F::next_rows(count - r);
     t.a = rows.values + r * stride;
     F::multiply_for(height)(t, product);
     for (int i = 0; i < height; ++i, ++r) {
-      if (r == 0)
+      if (b.ones && r == 0)
         __builtin_memcpy(b_sum, product, sizeof(int32_t) * F::kColumns);
       else
         finish_row(product + i * F::kColumns, b_sum, b_zero, rows.zero[r], rows.rest[r], first,
-                   g.c + (b.i0 + r - 1) * g.ldc + column, columns);
+                   g.c + (b.i0 + r - b.ones) * g.ldc + column, columns);
     }
   }
 }
@@ -440,10 +441,12 @@ void gemm_i8(Target target, int threads, const GemmI8& g) {
     return;
   }
   const Kernels& kernels = choose(target);
+  bool ones = g.a_signed;
+  for (int64_t i = 0; g.a_zero.values && !ones && i < (g.a_zero.step ? g.m : 1); ++i) ones = g.a_zero.values[i] != 0;
   const int64_t panels = ceil_div(g.n, kPanel), row_blocks = ceil_div(g.m, kRows);
   parallel_for(threads, row_blocks * ceil_div(panels, kPanelsPerChunk), [&](int64_t chunk, int) {
     const int64_t i = chunk % row_blocks * kRows, p = chunk / row_blocks * kPanelsPerChunk;
-    kernels.block({&g, i, std::min(g.m, i + kRows), p, std::min(panels, p + kPanelsPerChunk)});
+    kernels.block({&g, i, std::min(g.m, i + kRows), p, std::min(panels, p + kPanelsPerChunk), ones});
   });
 }
 

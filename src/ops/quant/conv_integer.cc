@@ -56,7 +56,7 @@ std::vector<int32_t> zero_points(const Call& call, int i) {
 
 // The weights of a group times the patches of a block of pixels.
 struct Work {
-  static constexpr int64_t kChannels = 141;  // at a time: three blocks of the product's rows
+  static constexpr int64_t kChannels = 144;  // at a time: three blocks of the product's rows
   int64_t pixels, depth, channels, block;    // channels: of output, per group; block: pixels at a time
   bool in_place;                             // the input is the matrix of patches
   // Where the parts of a lane's scratch start.
