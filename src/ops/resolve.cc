@@ -29,7 +29,7 @@ Status resolve_node(ir::Graph& graph, ir::NodeId id, const ResolveOptions& optio
   const Op* op = find_op(n.domain, n.op_type);
   if (!op) return not_found(n, options);
   if (n.domain.empty() && n.version > kNewestOpset && !options.allow_newer)
-    return not_implemented(
+    return invalid_graph(
         "operator set {} is newer than {}, the newest this library knows; session.allow_newer_opsets = 1 takes it for "
         "that one",
         n.version, kNewestOpset);
