@@ -271,7 +271,7 @@ class Shapes {
     const TesseraDim* elements = nullptr;
     size_t count = 0;
     detail::check(detail::need_extension().ShapeGetContent(call_, static_cast<size_t>(i), &elements, &count));
-    out.assign(elements, elements + count);
+    out = Dims(elements, elements + count);
     return elements != nullptr;
   }
   // A size that is not known before the model runs.
@@ -487,11 +487,13 @@ struct Functions {
     });
   }
   static int64_t ORT_API_CALL packed_bytes(void* node, const int64_t* dims, size_t rank) {
-    static_assert(noexcept(self(node).packed_bytes(Shape())), "mark packed_bytes() noexcept");
+    static_assert(noexcept(std::declval<const T&>().packed_bytes(std::declval<const Shape&>())),
+                  "mark packed_bytes() noexcept");
     return self(node).packed_bytes(Shape(dims, dims + rank));
   }
   static void ORT_API_CALL pack(void* node, const int64_t* dims, size_t rank, const void* weight, void* packed) {
-    static_assert(noexcept(self(node).pack(Shape(), weight, packed)), "mark pack() noexcept");
+    static_assert(noexcept(std::declval<const T&>().pack(std::declval<const Shape&>(), weight, packed)),
+                  "mark pack() noexcept");
     self(node).pack(Shape(dims, dims + rank), weight, packed);
   }
 };
