@@ -1,5 +1,7 @@
 #include "passes/check_signatures.h"
 
+#include <limits>
+
 #include "ops/signatures.h"
 
 namespace tessera {
@@ -44,7 +46,9 @@ Status check_signatures(const ir::Graph& graph, std::span<const std::shared_ptr<
     Status status;
     const spec::Signature* s = find_custom(custom, n) ? nullptr : spec::find_signature(n.domain, n.op_type, n.version);
     if (s) {
-      if (s->deprecated) status = invalid_graph("the operator is no longer part of operator set {}", n.version);
+      // An operator that a later set has again, as GroupNormalization, was never taken away.
+      if (s->deprecated && spec::find_signature(n.domain, n.op_type, std::numeric_limits<int>::max())->deprecated)
+        status = invalid_graph("the operator is no longer part of operator set {}", n.version);
       if (status.ok()) status = check_counts(n, *s);
       if (status.ok()) status = check_attributes(n, *s);
     }
