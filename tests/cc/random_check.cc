@@ -121,6 +121,7 @@ std::string compare_run(Session& session, const RandomGraph& graph, const std::v
                         const Result<Scope>& want, std::string_view how) {
   std::vector<Value> got(session.outputs().size());
   const Status s = session.run(inputs, got);
+  if (want.status().code() == Code::not_implemented) return "";
   if (!want.ok()) return s.ok() ? format("accepted: {}: what alone is refused: {}", how, want.status().message()) : "";
   if (!s.ok()) return format("run: {}: {}", how, s.message());
   for (size_t i = 0; i < got.size(); ++i) {

@@ -27,7 +27,7 @@ Result<std::shared_ptr<ir::Graph>> build(const RandomGraph& from, const Scope& f
   g.describe("random", "", "");
   for (const RandomInput& i : from.inputs) {
     Fact fact = fact_of(i.value);
-    if (!i.ranked && fact.is_tensor()) fact.shape.reset();
+    if (!i.ranked && fact.rank() > 0) fact.shape.reset();
     for (size_t k = 0; fact.shape && k < i.symbols.size(); ++k)
       if (!i.symbols[k].empty()) (*fact.shape)[k] = dims->symbol(i.symbols[k]);
     TRY(g.input(i.name, fact));
@@ -88,6 +88,9 @@ Result<Value> slice_of(const Tensor& from, int64_t i) {
     std::memcpy(out.mutable_data(), static_cast<const char*>(from.data()) + static_cast<size_t>(i) * bytes, bytes);
   return Value(out);
 }
+
+// Results that the standard leaves open.
+Status unspecified(std::string_view what) { return not_implemented("{}", what); }
 
 Result<bool> truth(const Value& v) {
   const Tensor* t = v.tensor();
@@ -268,7 +271,7 @@ Result<std::vector<Value>> Interpreter::run_loop(const RandomNode& node, const S
     for (size_t i = 0; i < scanned.size(); ++i) scanned[i].push_back(out[1 + carried.size() + i]);
   }
   for (const auto& items : scanned) {
-    if (items.empty()) return run_alone(node, {}, scope);  // the shape of nothing is the loop's own affair
+    if (items.empty()) return unspecified("scan outputs of no iterations");
     TRY_ASSIGN(all, stacked(items));
     carried.push_back(all);
   }
@@ -296,7 +299,7 @@ Result<std::vector<Value>> Interpreter::run_scan(const RandomNode& node, const S
     for (size_t i = 0; i < scanned.size(); ++i) scanned[i].push_back(out[states + i]);
   }
   for (const auto& items : scanned) {
-    if (items.empty()) return run_alone(node, {}, scope);
+    if (items.empty()) return unspecified("scan outputs of no iterations");
     TRY_ASSIGN(all, stacked(items));
     carried.push_back(all);
   }
@@ -308,7 +311,7 @@ Result<std::vector<Value>> Interpreter::run_sequence_map(const RandomNode& node,
   const Sequence* first = scope.at(node.inputs[0]).sequence();
   std::vector<std::shared_ptr<Sequence>> lists;
   for (size_t o = 0; o < body.outputs.size(); ++o) lists.push_back(std::make_shared<Sequence>());
-  if (first->items.empty()) return run_alone(node, {}, scope);
+  if (first->items.empty()) return unspecified("a map over nothing");
   for (size_t k = 0; k < first->items.size(); ++k) {
     std::vector<Value> in;
     for (const std::string& name : node.inputs) {

@@ -58,7 +58,7 @@ Fact fact_of(const Value& value);
 bool same_bits(const Value& a, const Value& b);
 
 // Values node by node: every node is a model of its own, fed with what was computed before; If, Loop, Scan and
-// SequenceMap are carried out here. No plan spans two nodes.
+// SequenceMap are carried out here. No plan spans two nodes. What the standard leaves open is Code::not_implemented.
 class Interpreter {
  public:
   explicit Interpreter(const RandomModel& model) : opset_(model.opset), ml_opset_(model.ml_opset) {}
