@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <algorithm>
 #include <memory>
@@ -19,13 +18,12 @@
 #include "kernels/rows.h"
 #include "kernels/transpose.h"
 #include "kernels/vmath.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include "probe.h"
 
 namespace tessera {
 namespace {
+
+using namespace bench;
 
 constexpr char kHelp[] =
     "kernels_bench [--target NAME] [--threads N] [--seconds S] [--filter TEXT]\n"
@@ -46,12 +44,6 @@ struct Options {
   bool streams = true;  // false if the filter names gemm or conv
 };
 
-double now() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
 struct Free {
   void operator()(void* p) const { free(p); }
 };
@@ -61,93 +53,6 @@ Floats floats(int64_t count, float scale = 1.0f) {
   Floats p(static_cast<float*>(aligned_alloc(64, static_cast<size_t>(count + 32) / 16 * 64)));
   for (int64_t i = 0; i < count; ++i) p[i] = scale * (static_cast<float>((i * 2654435761u >> 7) % 2001) * 1e-3f - 1.0f);
   return p;
-}
-
-constexpr int64_t kProbeSteps = 20000;
-constexpr int kProbeSums = 12;
-
-// Each probe does kProbeSteps * kProbeSums vector multiply-adds and returns its lane count; *sink keeps them alive.
-#if defined(__x86_64__)
-__attribute__((target("avx512f"))) int probe_avx512(float* sink) {
-  __m512 sum[kProbeSums], x = _mm512_set1_ps(*sink), y = _mm512_set1_ps(0.5f);
-  for (auto& s : sum) s = x;
-  for (int64_t i = 0; i < kProbeSteps; ++i)
-#pragma GCC unroll 16
-    for (auto& s : sum) s = _mm512_fmadd_ps(s, y, x);
-  for (int i = 1; i < kProbeSums; ++i) sum[0] = _mm512_add_ps(sum[0], sum[i]);
-  *sink = _mm512_cvtss_f32(sum[0]) * 1e-9f;
-  return 16;
-}
-
-__attribute__((target("avx2,fma"))) int probe_avx2(float* sink) {
-  __m256 sum[kProbeSums], x = _mm256_set1_ps(*sink), y = _mm256_set1_ps(0.5f);
-  for (auto& s : sum) s = x;
-  for (int64_t i = 0; i < kProbeSteps; ++i)
-#pragma GCC unroll 16
-    for (auto& s : sum) s = _mm256_fmadd_ps(s, y, x);
-  for (int i = 1; i < kProbeSums; ++i) sum[0] = _mm256_add_ps(sum[0], sum[i]);
-  *sink = _mm256_cvtss_f32(sum[0]) * 1e-9f;
-  return 8;
-}
-
-int probe_sse(float* sink) {
-  __m128 sum[kProbeSums], x = _mm_set1_ps(*sink), y = _mm_set1_ps(0.5f);
-  for (auto& s : sum) s = x;
-  for (int64_t i = 0; i < kProbeSteps; ++i)
-#pragma GCC unroll 16
-    for (auto& s : sum) s = _mm_add_ps(_mm_mul_ps(s, y), x);
-  for (int i = 1; i < kProbeSums; ++i) sum[0] = _mm_add_ps(sum[0], sum[i]);
-  *sink = _mm_cvtss_f32(sum[0]) * 1e-9f;
-  return 4;
-}
-#endif
-
-int probe_scalar(float* sink) {
-  float sum[kProbeSums], x = *sink;
-  for (float& s : sum) s = x;
-  for (int64_t i = 0; i < kProbeSteps; ++i) {
-#pragma GCC unroll 16
-    for (float& s : sum) s = s * 0.5f + x;
-    asm volatile("" ::: "memory");
-  }
-  for (int i = 1; i < kProbeSums; ++i) sum[0] += sum[i];
-  *sink = sum[0] * 1e-9f;
-  return 1;
-}
-
-int probe(Target target, float* sink) {
-#if defined(__x86_64__)
-  if (target == Target::avx3) return probe_avx512(sink);
-  if (target == Target::avx2) return probe_avx2(sink);
-  if (target == Target::sse4) return probe_sse(sink);
-#endif
-  return probe_scalar(sink);
-}
-
-// Multiply-add rate of all threads together, in 1e9 operations per second.
-double probe_flops(Target target, int threads) {
-  static float sinks[64 * 16];
-  int lanes = 1;
-  const double start = now();
-  parallel_for(threads, threads, [&](int64_t chunk, int) {
-    const int count = probe(target, sinks + chunk % 64 * 16);
-    if (chunk == 0) lanes = count;
-  });
-  return 2e-9 * static_cast<double>(kProbeSteps) * kProbeSums * lanes * threads / (now() - start);
-}
-
-// Bytes per second, in 1e9, at which `bytes` of memory are read again and again.
-double probe_read(const float* data, int64_t bytes) {
-  static volatile float keep;
-  float sum[64] = {};
-  const int64_t count = bytes / 4 / 64 * 64, repeats = std::max<int64_t>(1, (1 << 20) / std::max<int64_t>(bytes, 1));
-  const double start = now();
-  for (int64_t r = 0; r < repeats; ++r)
-    for (int64_t i = 0; i < count; i += 64)
-      for (int j = 0; j < 64; ++j) sum[j] += data[i + j];
-  const double seconds = now() - start;
-  for (float s : sum) keep = keep + s;
-  return 4e-9 * static_cast<double>(count * repeats) / seconds;
 }
 
 struct Best {
@@ -315,6 +220,7 @@ int main(int argc, char** argv) {
     fputs(tessera::kHelp, stdout);
     return argc == 2 && !strcmp(argv[1], "--help") ? 0 : 2;
   }
+  if (options.threads > 1) tessera::bench::clock_in_use = CLOCK_MONOTONIC;
   for (tessera::Target target : options.targets) {
     tessera::bench_gemm(options, target);
     tessera::bench_conv(options, target);

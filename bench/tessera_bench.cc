@@ -3,13 +3,6 @@
 // Each library lives in a process of its own and is asked for bursts of runs in turn, so that both see the same
 // machine. CPU time and wall time, minimum and median; load, first run, steady run, peak memory. A ratio below 1 means
 // we are faster.
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -22,289 +15,13 @@
 
 #include "base/cpu.h"
 #include "formats/onnx/writer.h"
-#include "onnxruntime_c_api.h"
+#include "peer.h"
 #include "session/session.h"
 
 namespace {
 
-namespace fs = std::filesystem;
 using namespace tessera;
-
-double clock_seconds(clockid_t id) {
-  timespec t;
-  clock_gettime(id, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
-struct Times {
-  double cpu = 0, wall = 0;
-};
-template <class F>
-Times timed(F&& f) {
-  const double cpu = clock_seconds(CLOCK_PROCESS_CPUTIME_ID), wall = clock_seconds(CLOCK_MONOTONIC);
-  f();
-  return {clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu, clock_seconds(CLOCK_MONOTONIC) - wall};
-}
-
-double status_kib(const char* key) {
-  std::ifstream in("/proc/self/status");
-  for (std::string line; std::getline(in, line);)
-    if (line.rfind(key, 0) == 0) return std::atof(line.c_str() + std::strlen(key) + 1);
-  return 0;
-}
-
-// ------------------------------------------------------------------------------------------------ one library, one
-// process
-
-struct Job {
-  std::string library, model;
-  int threads = 1;
-  bool optimise = true;
-  std::vector<std::pair<std::string, int64_t>> dims;
-  int64_t default_dim = 1;
-
-  // As a command line of this program, and back.
-  std::vector<std::string> words() const {
-    std::vector<std::string> out{"tessera_bench",
-                                 "--worker",
-                                 library,
-                                 model,
-                                 std::to_string(threads),
-                                 optimise ? "1" : "0",
-                                 std::to_string(default_dim)};
-    for (const auto& [name, size] : dims) out.push_back(name + "=" + std::to_string(size));
-    return out;
-  }
-  static Job from_words(int argc, char** argv) {
-    Job job;
-    job.library = argv[2];
-    job.model = argv[3];
-    job.threads = std::atoi(argv[4]);
-    job.optimise = argv[5][0] == '1';
-    job.default_dim = std::atoll(argv[6]);
-    for (int i = 7; i < argc; ++i) job.add_dim(argv[i]);
-    return job;
-  }
-  void add_dim(const std::string& text) {
-    if (const size_t eq = text.find('='); eq != text.npos)
-      dims.push_back({text.substr(0, eq), std::atoll(text.c_str() + eq + 1)});
-  }
-};
-
-class Engine {
- public:
-  explicit Engine(const Job& job) : job_(job) {
-    void* handle = dlopen(job.library.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!handle) fail(dlerror());
-    const auto base = reinterpret_cast<const OrtApiBase* (*)()>(dlsym(handle, "OrtGetApiBase"));
-    if (!base) fail("the library has no OrtGetApiBase");
-    api_ = base()->GetApi(17);
-    if (!api_) fail("the library does not offer API version 17");
-    check(api_->CreateEnv(ORT_LOGGING_LEVEL_ERROR, "bench", &env_));
-  }
-
-  void load() {
-    OrtSessionOptions* options = nullptr;
-    check(api_->CreateSessionOptions(&options));
-    check(api_->SetIntraOpNumThreads(options, job_.threads));
-    if (!job_.optimise) check(api_->SetSessionGraphOptimizationLevel(options, ORT_DISABLE_ALL));
-    check(api_->CreateSession(env_, job_.model.c_str(), options, &session_));
-    api_->ReleaseSessionOptions(options);
-  }
-
-  void make_inputs() {
-    OrtAllocator* allocator = nullptr;
-    OrtMemoryInfo* info = nullptr;
-    check(api_->GetAllocatorWithDefaultOptions(&allocator));
-    check(api_->CreateCpuMemoryInfo(OrtArenaAllocator, OrtMemTypeDefault, &info));
-    size_t n = 0;
-    check(api_->SessionGetInputCount(session_, &n));
-    for (size_t i = 0; i < n; ++i) {
-      char* name = nullptr;
-      check(api_->SessionGetInputName(session_, i, allocator, &name));
-      names_.push_back(name);
-      inputs_.push_back(make_input(i, info));
-    }
-    check(api_->SessionGetOutputCount(session_, &n));
-    for (size_t i = 0; i < n; ++i) {
-      char* name = nullptr;
-      check(api_->SessionGetOutputName(session_, i, allocator, &name));
-      output_names_.push_back(name);
-    }
-    outputs_.resize(n);
-    api_->ReleaseMemoryInfo(info);
-  }
-
-  void run() {
-    check(api_->Run(session_, nullptr, names_.data(), inputs_.data(), names_.size(), output_names_.data(),
-                    output_names_.size(), outputs_.data()));
-    for (OrtValue*& v : outputs_) {
-      api_->ReleaseValue(v);
-      v = nullptr;
-    }
-  }
-
-  [[noreturn]] static void fail(const char* why) {
-    std::printf("error %s\n", why);
-    std::fflush(stdout);
-    _exit(1);
-  }
-
- private:
-  void check(OrtStatus* status) {
-    if (status) fail(api_->GetErrorMessage(status));
-  }
-
-  OrtValue* make_input(size_t i, OrtMemoryInfo* info) {
-    OrtTypeInfo* type = nullptr;
-    const OrtTensorTypeAndShapeInfo* tensor = nullptr;
-    check(api_->SessionGetInputTypeInfo(session_, i, &type));
-    check(api_->CastTypeInfoToTensorInfo(type, &tensor));
-    if (!tensor) fail("only tensor inputs can be measured");
-    ONNXTensorElementDataType element;
-    size_t rank = 0;
-    check(api_->GetTensorElementType(tensor, &element));
-    check(api_->GetDimensionsCount(tensor, &rank));
-    std::vector<int64_t> dims(rank);
-    std::vector<const char*> symbols(rank, nullptr);
-    check(api_->GetDimensions(tensor, dims.data(), rank));
-    check(api_->GetSymbolicDimensions(tensor, symbols.data(), rank));
-    int64_t count = 1;
-    for (size_t d = 0; d < rank; ++d) {
-      if (dims[d] < 0) dims[d] = job_.default_dim;
-      for (const auto& [name, size] : job_.dims)
-        if (symbols[d] && name == symbols[d]) dims[d] = size;
-      count *= dims[d];
-    }
-    const size_t bytes = element_bytes(element) * static_cast<size_t>(count);
-    data_.emplace_back(bytes + 64);
-    char* at = data_.back().data() + (64 - reinterpret_cast<uintptr_t>(data_.back().data()) % 64);
-    fill(element, at, count);
-    OrtValue* value = nullptr;
-    check(api_->CreateTensorWithDataAsOrtValue(info, at, bytes, dims.data(), rank, element, &value));
-    api_->ReleaseTypeInfo(type);
-    return value;
-  }
-
-  static size_t element_bytes(ONNXTensorElementDataType t) {
-    const int bits = bits_of(static_cast<DType>(t));
-    return static_cast<size_t>(std::max(8, bits)) / 8;
-  }
-  // Floats in [-1, 1), everything else 0 or 1: valid as indexes, masks and lengths.
-  static void fill(ONNXTensorElementDataType t, char* at, int64_t count) {
-    uint64_t state = 88172645463325252u;
-    for (int64_t i = 0; i < count; ++i) {
-      state ^= state << 13;
-      state ^= state >> 7;
-      state ^= state << 17;
-      if (t == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT)
-        reinterpret_cast<float*>(at)[i] = static_cast<float>(state >> 40) / 8388608.0f - 1.0f;
-      else if (t == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64)
-        reinterpret_cast<int64_t*>(at)[i] = static_cast<int64_t>(state & 1);
-      else if (t == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32)
-        reinterpret_cast<int32_t*>(at)[i] = static_cast<int32_t>(state & 1);
-      else
-        std::memset(at + static_cast<size_t>(i) * element_bytes(t), 0, element_bytes(t));
-    }
-  }
-
-  Job job_;
-  const OrtApi* api_ = nullptr;
-  OrtEnv* env_ = nullptr;
-  OrtSession* session_ = nullptr;
-  std::vector<const char*> names_, output_names_;
-  std::vector<OrtValue*> inputs_, outputs_;
-  std::vector<std::vector<char>> data_;
-};
-
-// Answers commands on stdin: "load", "first", "runs SECONDS", "memory". One line of numbers each.
-int work(const Job& job) {
-  setenv("ORT_DISABLE_TELEMETRY", "1", 1);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  Engine engine(job);
-  char line[64];
-  while (std::fgets(line, sizeof line, stdin)) {
-    if (!std::strncmp(line, "load", 4)) {
-      const double anonymous = status_kib("RssAnon:");
-      const Times t = timed([&] { engine.load(); });
-      std::printf("%.9f %.9f %.0f\n", t.cpu, t.wall, status_kib("RssAnon:") - anonymous);
-    } else if (!std::strncmp(line, "first", 5)) {
-      engine.make_inputs();
-      const Times t = timed([&] { engine.run(); });
-      std::printf("%.9f %.9f\n", t.cpu, t.wall);
-    } else if (!std::strncmp(line, "runs", 4)) {
-      const double end = clock_seconds(CLOCK_MONOTONIC) + std::atof(line + 4);
-      do {
-        const Times t = timed([&] { engine.run(); });
-        std::printf("%.9f %.9f ", t.cpu, t.wall);
-      } while (clock_seconds(CLOCK_MONOTONIC) < end);
-      std::printf("\n");
-    } else {
-      std::printf("%.0f\n", status_kib("VmHWM:"));
-    }
-    std::fflush(stdout);
-  }
-  return 0;
-}
-
-// ------------------------------------------------------------------------------------------------ the parent
-
-class Worker {
- public:
-  // A fresh process: it inherits no memory and, thanks to O_CLOEXEC, no pipe of another worker.
-  explicit Worker(const Job& job) {
-    int to[2], from[2];
-    if (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC)) std::exit(2);
-    std::vector<std::string> words = job.words();
-    std::vector<char*> argv;
-    for (std::string& w : words) argv.push_back(w.data());
-    argv.push_back(nullptr);
-    pid_ = fork();
-    if (pid_ == 0) {
-      dup2(to[0], 0);
-      dup2(from[1], 1);
-      execv("/proc/self/exe", argv.data());
-      _exit(127);
-    }
-    close(to[0]);
-    close(from[1]);
-    in_ = fdopen(to[1], "w");
-    out_ = fdopen(from[0], "r");
-  }
-  ~Worker() {
-    std::fclose(in_);
-    std::fclose(out_);
-    waitpid(pid_, nullptr, 0);
-  }
-  // The numbers it answers; empty with error() set if it cannot.
-  std::vector<double> ask(const std::string& command) {
-    if (!error_.empty()) return {};
-    std::fprintf(in_, "%s\n", command.c_str());
-    std::fflush(in_);
-    char* line = nullptr;
-    size_t room = 0;
-    std::vector<double> out;
-    if (getline(&line, &room, out_) < 0) {
-      error_ = "the process ended";
-    } else if (!std::strncmp(line, "error ", 6)) {
-      error_ = line + 6;
-      while (!error_.empty() && error_.back() == '\n') error_.pop_back();
-    } else {
-      char* at = line;
-      for (char* end; out.push_back(std::strtod(at, &end)), end != at; at = end) {
-      }
-      out.pop_back();
-    }
-    std::free(line);
-    return out;
-  }
-  const std::string& error() const { return error_; }
-
- private:
-  pid_t pid_;
-  FILE *in_, *out_;
-  std::string error_;
-};
+using namespace tessera::bench;
 
 struct Options {
   std::vector<std::string> models, dims;
@@ -605,26 +322,17 @@ int run_suite(const Options& o) {
   return worst;
 }
 
-// The library of an onnxruntime wheel in build/venv, if there is one.
-std::string find_peer() {
-  const fs::path venv = "build/venv/lib";
-  std::error_code ec;
-  for (const auto& e : fs::recursive_directory_iterator(venv, ec))
-    if (e.path().filename().string().rfind("libonnxruntime.so.", 0) == 0) return e.path().string();
-  return {};
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  if (argc >= 7 && !std::strcmp(argv[1], "--worker")) return work(Job::from_words(argc, argv));
+  if (int status; is_worker(argc, argv, &status)) return status;
   CLI::App app{"Measure models with Tessera and a peer library, interleaved in one run"};
   app.footer(
       "Examples:\n  tessera_bench --suite\n  tessera_bench tests/models/demo/digits.onnx --threads 1,2\n"
       "  tessera_bench model.onnx --peer /path/to/libonnxruntime.so --dim batch=8 --seconds 5\n");
   Options o;
-  o.ours = (fs::canonical("/proc/self/exe").parent_path().parent_path() / "lib/libtessera.so").string();
+  o.ours = find_ours();
   app.add_option("models", o.models, ".onnx files");
   app.add_option("--peer", o.peer, "Library with ORT's C ABI (default: the onnxruntime wheel in build/venv)");
   app.add_option("--ours", o.ours, "Our library");

@@ -62,12 +62,14 @@ def make(out, only):
         manifest.append({
             "group": "matrix", "name": cell.name, "op": cell.op, "ops": [cell.op], "expanded": False,
             "opset": {cell.domain: cell.version}, "rtol": rtol, "atol": atol, "inputs": inputs, "outputs": results,
-            "cell": [cell.domain, cell.op, cell.version, cell.constraint, cell.text], "oracle": oracle,
+            "cell": [cell.domain, cell.op, cell.version, cell.constraint, cell.text],
+            "combination": bool(cell.combination), "oracle": oracle,
         })  # fmt: skip
     (out / "manifest.json").write_text(json.dumps(manifest, indent=0))
     for line in disputes:
         print("disputed", line)
-    print(f"{len(chosen)} cells, {len(manifest)} cases:", ", ".join(f"{n} {k}" for k, n in sorted(counts.items())))
+    combined = sum(bool(c.combination) for c in chosen)
+    print(f"{len(chosen) - combined} cells and {combined} combinations, {len(manifest)} cases:", ", ".join(f"{n} {k}" for k, n in sorted(counts.items())))
     print(f"cells missing: {len(missing)}")
     for line in missing:
         print("missing", line[:300])

@@ -1,11 +1,12 @@
-// What Tessera offers beside the C ABI it shares with ONNX Runtime: memory numbers and a plain-text account of a
-// session. Optional: a program that also runs with another library asks for it and does without when it is absent.
+// What Tessera offers beside the C ABI it shares with ONNX Runtime: memory numbers, a plain-text account of a session,
+// and operators with shape functions and packed weights (tessera/op.h makes them of C++ classes). Optional: a program
+// that also runs with another library asks for it and does without when it is absent.
 //
 // Errors, ownership and threads are as in tessera/c_api.h; any function may be called while the session runs.
 #pragma once
 #include "tessera/c_api.h"
 
-#define TESSERA_API_VERSION 1
+#define TESSERA_API_VERSION 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,6 +25,54 @@ typedef struct TesseraMemory {
   int64_t idle;          // memory kept for the next run
 } TesseraMemory;
 
+// A dimension: `number`; or, where `symbol` is not null, an expression that has no number before the model runs.
+// Expressions live as long as the shape call that gave them.
+typedef struct TesseraDim {
+  int64_t number;
+  const void* symbol;
+} TesseraDim;
+
+typedef enum TesseraDimOp ORT_ENUM_BASE {
+  TESSERA_DIM_ADD = 0,
+  TESSERA_DIM_SUB = 1,
+  TESSERA_DIM_MUL = 2,
+  TESSERA_DIM_FLOOR_DIV = 3,
+  TESSERA_DIM_MAX = 4,
+  TESSERA_DIM_MIN = 5
+} TesseraDimOp;
+
+// What a shape function sees of its node.
+typedef struct TesseraShapeCall TesseraShapeCall;
+
+// An operator. The library copies the struct and its texts; the functions must stay loaded while sessions use them.
+// They throw nothing. Runs of several threads call Shape and Compute of one node at once.
+typedef struct TesseraOperator {
+  size_t size;  // sizeof(TesseraOperator), as the caller has it
+  const char* domain;
+  const char* name;
+  int since_version;        // of the domain's operator set; at least 1
+  int until_version;        // 0: every later one too
+  bool random;              // two calls with the same inputs may differ
+  uint32_t content_inputs;  // bit i: Shape reads the elements of input i
+  int packed_input;         // -1: none
+  ONNXTensorElementDataType packed_type;
+  const char* packed_layout;  // another name for every change of what Pack writes
+  void* state;                // for Open
+  // Makes the state of a node from its attributes. Types and shapes are not known yet.
+  OrtStatus*(ORT_API_CALL* Open)(void* state, const OrtKernelInfo* info, void** node);
+  void(ORT_API_CALL* Close)(void* node);
+  // Output types from input types, undefined for absent inputs. Refuses inputs it does not take.
+  OrtStatus*(ORT_API_CALL* Types)(void* node, const ONNXTensorElementDataType* inputs, size_t input_count,
+                                  ONNXTensorElementDataType* outputs, size_t output_count);
+  // Output shapes from input shapes: at load over symbols, when a model runs over numbers. Null: Compute gives its
+  // outputs their shapes with KernelContext_GetOutput.
+  OrtStatus*(ORT_API_CALL* Shape)(void* node, TesseraShapeCall* call);
+  OrtStatus*(ORT_API_CALL* Compute)(void* node, OrtKernelContext* context);
+  // Another form of a constant input: its bytes (0: used as it is), and the writing of it, the same on every machine.
+  int64_t(ORT_API_CALL* PackedBytes)(void* node, const int64_t* dims, size_t rank);
+  void(ORT_API_CALL* Pack)(void* node, const int64_t* dims, size_t rank, const void* weight, void* packed);
+} TesseraOperator;
+
 // Grows at its end only. `version` is that of the library, `size` the bytes of this struct as the library has it: a
 // member lies inside that size or does not exist.
 typedef struct TesseraApi {
@@ -36,6 +85,21 @@ typedef struct TesseraApi {
   // Most bytes of intermediate results alive at once, as planned when the model was loaded; where a shape has unknown
   // dimensions, for assumed ones.
   ORT_API2_STATUS(SessionGetPlannedPeak, const OrtSession* session, int64_t* bytes);
+
+  // Version 2. Adds an operator to the sessions that are made with the options.
+  ORT_API2_STATUS(AddOperator, OrtSessionOptions* options, const TesseraOperator* op);
+  // For shape functions. An absent input has a null `dims`.
+  ORT_API2_STATUS(ShapeGetCounts, const TesseraShapeCall* call, size_t* inputs, size_t* outputs);
+  ORT_API2_STATUS(ShapeGetInput, const TesseraShapeCall* call, size_t index, ONNXTensorElementDataType* type,
+                  const TesseraDim** dims, size_t* rank);
+  // The elements of an integer input named in content_inputs; null where they are not known, which is at load only.
+  ORT_API2_STATUS(ShapeGetContent, TesseraShapeCall* call, size_t index, const TesseraDim** elements, size_t* count);
+  ORT_API2_STATUS(ShapeSetOutput, TesseraShapeCall* call, size_t index, const TesseraDim* dims, size_t rank);
+  // A size nobody knows anything about; at load only.
+  ORT_API2_STATUS(ShapeGetUnknown, TesseraShapeCall* call, TesseraDim* out);
+  ORT_API2_STATUS(DimCombine, TesseraDimOp op, const TesseraDim* a, const TesseraDim* b, TesseraDim* out);
+  // For Compute: the packed form of a constant input; null where there is none.
+  ORT_API2_STATUS(KernelContextGetPacked, const OrtKernelContext* context, size_t index, const void** packed);
 } TesseraApi;
 
 // The table, or null if the library is older than `version`. Also reached without this symbol, by asking

@@ -16,6 +16,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <memory>
@@ -495,6 +496,7 @@ struct Options {
   std::string profile;                        // not empty: times of all runs go to a file of this prefix
   bool keep_buffers = false;  // the program keeps the model's bytes and external files alive as long as the session,
                               // so they need not be copied
+  std::function<void(OrtSessionOptions*)> configure;  // last of all: operators (tessera/op.h), what the C ABI offers
 };
 
 // Bytes; see TesseraMemory for what each means.
@@ -587,6 +589,7 @@ class Session {
       detail::check(c.AddSessionConfigEntry(made, key.c_str(), value.c_str()));
     if (!from.profile.empty()) detail::check(c.EnableProfiling(made, from.profile.c_str()));
     add_files(made, from.external_files);
+    if (from.configure) from.configure(made);
     return options;
   }
   static void add_files(OrtSessionOptions* options, const std::vector<ExternalFile>& files) {

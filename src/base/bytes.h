@@ -35,6 +35,7 @@ class Bytes {
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
   Origin origin() const { return origin_; }
+  void* context() const { return context_; }  // of whoever made them
   // The file name the bytes came from, or empty.
   const std::string& label() const { return label_; }
   // When the mapped file was last written, in ns since 1970; 0 for other bytes.

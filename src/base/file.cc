@@ -32,6 +32,16 @@ struct FileState {
   off_t size;
   int64_t written_at;
   auto operator<=>(const FileState&) const = default;
+
+  static FileState of(const struct stat& st) {
+    return {st.st_dev, st.st_ino, st.st_size, int64_t{st.st_mtim.tv_sec} * 1'000'000'000 + st.st_mtim.tv_nsec};
+  }
+};
+
+// What a mapping keeps of its file.
+struct OpenFile {
+  int fd;
+  FileState state;
 };
 
 // The files this process has mapped.
@@ -73,23 +83,27 @@ Result<std::shared_ptr<Bytes>> map_fd(int fd, std::string_view name, bool strict
     close(fd);
     return error(Code::fail, "cannot use {}: it is not a {}regular file", quote(name), strict ? "singly linked " : "");
   }
-  const FileState state{st.st_dev, st.st_ino, st.st_size,
-                        int64_t{st.st_mtim.tv_sec} * 1'000'000'000 + st.st_mtim.tv_nsec};
+  const FileState state = FileState::of(st);
   if (std::shared_ptr<Bytes> known = Mappings::all().find(state)) {
     close(fd);
     return known;
   }
   const auto size = static_cast<size_t>(st.st_size);
   void* data = size ? mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0) : nullptr;
-  Status failed = data == MAP_FAILED ? errno_error("cannot map", name) : Status{};
-  close(fd);
-  if (!failed.ok()) return failed;
+  if (data == MAP_FAILED) {
+    Status failed = errno_error("cannot map", name);
+    close(fd);
+    return failed;
+  }
   auto bytes = std::make_shared<Bytes>(
       Bytes::Origin::mapped, data, size,
-      [](void* p, size_t n, void*) {
+      [](void* p, size_t n, void* context) {
         if (p) munmap(p, n);
+        auto* file = static_cast<OpenFile*>(context);
+        close(file->fd);
+        delete file;
       },
-      nullptr, std::string(name));
+      new OpenFile{fd, state}, std::string(name));
   bytes->set_written_at(state.written_at);
   return Mappings::all().add(state, std::move(bytes));
 }
@@ -169,6 +183,14 @@ Result<std::shared_ptr<Bytes>> map_file(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return errno_error("cannot open", path);
   return map_fd(fd, path, false);
+}
+
+Status check_unchanged(const Bytes& bytes) {
+  if (bytes.origin() != Bytes::Origin::mapped) return {};
+  const auto* file = static_cast<const OpenFile*>(bytes.context());
+  struct stat st;
+  if (fstat(file->fd, &st) == 0 && FileState::of(st) == file->state) return {};
+  return error(Code::fail, "the file {} was changed after it was opened; open the model again", quote(bytes.label()));
 }
 
 void drop_pages(const ByteRange& range) {

@@ -33,6 +33,9 @@ class Folder {
 
 // Maps a file the user named: any path.
 Result<std::shared_ptr<Bytes>> map_file(const std::string& path);
+// An error if the file behind mapped bytes was written to or cut off after it was mapped: its pages may be gone. A file
+// that was replaced by another of the same name is still there.
+Status check_unchanged(const Bytes& bytes);
 // Tells the system that the pages of a mapped range will not be read soon: they leave this process's memory.
 void drop_pages(const ByteRange& range);
 // The folder part of `path` after resolving a link at its end ("." if there is none).

@@ -1,10 +1,11 @@
-// The extension table: memory numbers and an account of a session.
+// The extension table: memory numbers and an account of a session; operators are in extension_op.cc.
 #include "tessera/extension.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "capi/allocator.h"
+#include "capi/extension_op.h"
 #include "capi/guard.h"
 #include "capi/session.h"
 
@@ -80,6 +81,14 @@ constexpr TesseraApi kApi = {
     .SessionGetMemory = slot<memory>,
     .SessionExplain = slot<explain>,
     .SessionGetPlannedPeak = slot<planned_peak>,
+    .AddOperator = slot<add_operator>,
+    .ShapeGetCounts = slot<shape_counts>,
+    .ShapeGetInput = slot<shape_input>,
+    .ShapeGetContent = slot<shape_content>,
+    .ShapeSetOutput = slot<shape_set_output>,
+    .ShapeGetUnknown = slot<shape_unknown>,
+    .DimCombine = slot<dim_combine>,
+    .KernelContextGetPacked = slot<get_packed>,
 };
 
 }  // namespace

@@ -21,6 +21,8 @@ struct ExternalBuffer {
   size_t size;
 };
 
+struct ExtensionOp;  // extension_op.h
+
 // What the C ABI's config entries may look like, for sessions and for runs.
 Status check_config_entry(const char* key, const char* value);
 
@@ -29,6 +31,9 @@ Status check_config_entry(const char* key, const char* value);
 struct OrtSessionOptions {
   tessera::SessionOptions options;
   std::vector<tessera::capi::ExternalBuffer> external_buffers;
+  std::vector<const OrtCustomOpDomain*> custom_domains;  // the client's
+  std::vector<std::shared_ptr<void>> custom_libraries;   // open ones
+  std::vector<std::shared_ptr<const tessera::capi::ExtensionOp>> extension_ops;
   ExecutionMode execution_mode = ORT_SEQUENTIAL;
   bool mem_pattern = true;
   bool profiling = false;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "capi/allocator.h"
+#include "capi/custom_op.h"
 #include "capi/guard.h"
 #include "capi/options.h"
 #include "capi/topics.h"
@@ -61,6 +62,8 @@ Status create(const OrtEnv* env, const OrtSessionOptions* given, OrtSession** ou
   const auto load = [&]() -> Status {
     TRY(check_cancelled(options));
     TRY_ASSIGN(own, session_options(*env, options));
+    TRY_ASSIGN(custom, custom_ops_of(options, result->logger));
+    own.custom_ops = std::move(custom);
     TRY_ASSIGN(session, open(own, options));
     result->session = std::move(session);
     return check_cancelled(options);

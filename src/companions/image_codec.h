@@ -83,7 +83,7 @@ struct Cursor {
   Bytes bytes;
   size_t at = 0;
 
-  size_t left() const { return bytes.size() - at; }
+  size_t left() const { return at < bytes.size() ? bytes.size() - at : 0; }
   bool skip(uint64_t n) { return n <= left() && (at += static_cast<size_t>(n), true); }
   bool little(int n, uint32_t* out) { return number(n, out, false); }
   bool big(int n, uint32_t* out) { return number(n, out, true); }

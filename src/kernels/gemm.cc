@@ -147,10 +147,12 @@ void gemm_vector(const Problem& g, int64_t p0, int64_t p1) {
       int64_t k = g.k;
       for (; k >= kSteps; k -= kSteps, a += kSteps, b += kSteps * kPanelWidth)
 #pragma GCC unroll 8
-        for (int s = 0; s < kSteps; ++s)
+        for (int s = 0; s < kSteps; ++s) {
+          __builtin_prefetch(b + (s + tile::kAhead) * kPanelWidth);
 #pragma GCC unroll 8
           for (int j = 0; j < kVecs; ++j)
             acc[s][j] = hn::MulAdd(hn::Set(d, a[s]), hn::LoadU(d, b + s * kPanelWidth + j * kLanes), acc[s][j]);
+        }
       for (; k > 0; --k, ++a, b += kPanelWidth)
 #pragma GCC unroll 8
         for (int j = 0; j < kVecs; ++j)

@@ -25,6 +25,9 @@ constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
 constexpr int kWide = 2 * kLanes;
 constexpr int kMaxRows = kLanes == kPanelWidth ? 12 : kLanes == 1 ? 4 : 6;
 
+// Steps of k after which a line of B that is asked for now is there, from wherever it comes.
+constexpr int kAhead = 48;
+
 // Height of the next tile when `left` rows remain: full tiles first, then splits that leave no thin tile behind.
 HWY_INLINE int next_rows(int64_t left) {
   constexpr unsigned char kTall[24] = {0,  1,  2, 3,  4, 3,  6,  4,  8,  6,  10, 8,
@@ -36,15 +39,24 @@ HWY_INLINE int next_rows(int64_t left) {
 }
 
 // Operands of a tile over k steps: element (i, p) of A is a[i * a_row + p * a_k], where a_row is 1 or a_k is 1; vector
-// j of step p of B starts at b + p * b_k + j * b_vec, with b_vec read only when a vector is as wide as a panel. The
-// product is stored to out, rows ld apart.
+// j of step p of B starts at b + p * b_k + j * b_vec, with b_vec read only when a vector is as wide as a panel. Unless
+// `more` is null, more[i * more_row + j * more_step] is added, where more_step is 0 or 1. The result, its negative
+// elements turned to zero if `rectify`, is stored to out, rows ld apart.
 struct Operands {
   const float* a;
   int64_t a_row, a_k;
   const float* b;
   int64_t b_k, b_vec;
   int64_t k;
+  const float* more;
+  int64_t more_row, more_step;
+  bool rectify;
 };
+
+HWY_INLINE V relu(V v) {
+  const V zero = hn::Zero(D());
+  return hn::IfThenElse(hn::Lt(v, zero), zero, v);
+}
 
 template <int kRows, int kVecs, bool kRowsAdjacent>
 HWY_NOINLINE void multiply(const Operands& o, float* HWY_RESTRICT out, int64_t ld) {
@@ -58,23 +70,39 @@ HWY_NOINLINE void multiply(const Operands& o, float* HWY_RESTRICT out, int64_t l
   const float* HWY_RESTRICT b = o.b;
   const int64_t a_row = kRowsAdjacent ? 1 : o.a_row, a_k = kRowsAdjacent ? o.a_k : 1;
   const int64_t b_k = o.b_k, b_vec = kLanes == kPanelWidth ? o.b_vec : kLanes;
-  for (int64_t p = o.k; p > 0; --p) {
+  // One sum per element whatever the tile: equal rows and columns give equal bits, wherever they lie.
+  for (int64_t p = o.k; p > 0; --p, a += a_k, b += b_k) {
     V bv[kVecs];
 #pragma GCC unroll 2
     for (int j = 0; j < kVecs; ++j) bv[j] = hn::LoadU(d, b + j * b_vec);
+    __builtin_prefetch(b + kAhead * b_k);
+    if (kVecs == 2 && kLanes == kPanelWidth) __builtin_prefetch(b + b_vec + kAhead * b_k);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
       const V av = hn::Set(d, a[i * a_row]);
 #pragma GCC unroll 2
       for (int j = 0; j < kVecs; ++j) acc[i][j] = hn::MulAdd(av, bv[j], acc[i][j]);
     }
-    a += a_k;
-    b += b_k;
+  }
+  if (o.more && o.more_step) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+      for (int j = 0; j < kVecs; ++j)
+        acc[i][j] = hn::Add(acc[i][j], hn::LoadU(d, o.more + i * o.more_row + j * kLanes));
+  } else if (o.more) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+      for (int j = 0; j < kVecs; ++j) acc[i][j] = hn::Add(acc[i][j], hn::Set(d, o.more[i * o.more_row]));
   }
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
-    for (int j = 0; j < kVecs; ++j) hn::StoreU(acc[i][j], d, out + i * ld + j * kLanes);
+    for (int j = 0; j < kVecs; ++j) {
+      if (o.rectify) acc[i][j] = relu(acc[i][j]);
+      hn::StoreU(acc[i][j], d, out + i * ld + j * kLanes);
+    }
 }
 
 using Multiply = void(const Operands&, float*, int64_t);
@@ -118,11 +146,6 @@ struct Finish {
   bool first, last;
 };
 
-HWY_INLINE V relu(V v) {
-  const V zero = hn::Zero(D());
-  return hn::IfThenElse(hn::Lt(v, zero), zero, v);
-}
-
 HWY_INLINE V finished(V product, V addend, const GemmEpilogue& e, float scale, bool add, bool rectify) {
   const D d;
   V v = hn::Mul(hn::Set(d, e.alpha), product);
@@ -160,17 +183,24 @@ inline HWY_NOINLINE void finish(const float* product, int64_t ld, const Finish& 
   }
 }
 
-// Computes one tile and puts it into C (whose element (i, j) is at c). The product goes straight to C when nothing is
-// to be done to it and the tile is full.
+// Computes one tile and puts it into C (whose element (i, j) is at c). A full tile goes straight to C unless a factor
+// has to be applied.
 template <int kVecs, bool kRowsAdjacent>
-HWY_INLINE void compute(const Operands& o, const Finish& f, int64_t i, int64_t j, int rows, int columns, float* c,
+HWY_INLINE void compute(Operands& o, const Finish& f, int64_t i, int64_t j, int rows, int columns, float* c,
                         int64_t ldc) {
   const GemmEpilogue& e = *f.epilogue;
-  const bool plain = f.first && f.last && columns == kVecs * kLanes && e.alpha == 1.0f && (!e.c_in || e.beta == 0.0f) &&
-                     e.activation == GemmActivation::none;
   Multiply* const run = multiply_for<kVecs, kRowsAdjacent>(rows);
-  if (plain) return run(o, c, ldc);
+  const bool take_in = f.first && e.c_in && e.beta != 0.0f;
+  if (columns == kVecs * kLanes && e.alpha == 1.0f && (!take_in || e.beta == 1.0f)) {
+    o.more = take_in ? e.c_in + i * e.c_row_stride + j * e.c_col_stride : f.first ? nullptr : c;
+    o.more_row = take_in ? e.c_row_stride : ldc;
+    o.more_step = take_in ? e.c_col_stride : 1;
+    o.rectify = f.last && e.activation == GemmActivation::relu;
+    return run(o, c, ldc);
+  }
   HWY_ALIGN float product[kMaxRows * kWide];
+  o.more = nullptr;
+  o.rectify = false;
   run(o, product, kWide);
   finish(product, kWide, f, i, j, rows, columns, c, ldc);
 }

@@ -1,5 +1,7 @@
 #include "passes/check_signatures.h"
 
+#include <limits>
+
 #include "ops/signatures.h"
 
 namespace tessera {
@@ -38,17 +40,20 @@ Status check_attributes(const ir::Node& n, const spec::Signature& s) {
 
 }  // namespace
 
-Status check_signatures(const ir::Graph& graph) {
+Status check_signatures(const ir::Graph& graph, std::span<const std::shared_ptr<const CustomOp>> custom) {
   for (const ir::Node& n : graph.nodes()) {
     if (n.dead) continue;
     Status status;
-    if (const spec::Signature* s = spec::find_signature(n.domain, n.op_type, n.version)) {
-      if (s->deprecated) status = invalid_graph("the operator is no longer part of operator set {}", n.version);
+    const spec::Signature* s = find_custom(custom, n) ? nullptr : spec::find_signature(n.domain, n.op_type, n.version);
+    if (s) {
+      // An operator that a later set has again, as GroupNormalization, was never taken away.
+      if (s->deprecated && spec::find_signature(n.domain, n.op_type, std::numeric_limits<int>::max())->deprecated)
+        status = invalid_graph("the operator is no longer part of operator set {}", n.version);
       if (status.ok()) status = check_counts(n, *s);
       if (status.ok()) status = check_attributes(n, *s);
     }
     ir::for_each_subgraph(n, [&](const std::string&, const std::shared_ptr<ir::Graph>& sub) {
-      if (status.ok()) status = check_signatures(*sub);
+      if (status.ok()) status = check_signatures(*sub, custom);
     });
     if (!status.ok()) return std::move(status).in(n.title());
   }

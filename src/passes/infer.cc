@@ -2,7 +2,7 @@
 
 #include "core/convert.h"
 #include "ir/patch.h"
-#include "ops/op.h"
+#include "ops/custom.h"
 
 namespace tessera {
 namespace {
@@ -50,7 +50,6 @@ class Inference {
     return {};
   }
 
- private:
   void add_content(ir::ValueId id) {
     const Weight* w = graph_.weight_of(id);
     if (!w || w->shape.count() > kMostContent || !(kIndexTypes | kFloats).has(w->dtype)) return;
@@ -89,7 +88,9 @@ class Inference {
     const OpInference* inference = index >= 0 && index < static_cast<int>(inference_table().size())
                                        ? inference_table()[static_cast<size_t>(index)]
                                        : nullptr;
-    if (inference && inference->infer) {
+    if (const CustomNode* custom = custom_node(n)) {
+      TRY(custom->infer(n, graph_.dims(), in, out));
+    } else if (inference && inference->infer) {
       TRY(inference->infer(n, n.params.get(), graph_.dims(), in, out));
     } else if (inference && inference->shape && all_ranks_known(in)) {
       ShapeCall<Dim> call(graph_.dims(), in, out);
@@ -100,6 +101,7 @@ class Inference {
     return {};
   }
 
+ private:
   static bool all_ranks_known(std::span<const Fact* const> in) {
     for (const Fact* f : in)
       if (f && (f->kind != Kind::tensor || !f->shape)) return false;
@@ -140,5 +142,10 @@ class Inference {
 }  // namespace
 
 Status infer(ir::Graph& graph) { return Inference(graph).run(); }
+
+Status infer_node(ir::Graph& graph, ir::NodeId node) {
+  Status s = Inference(graph).infer_node(node);
+  return s.ok() ? std::move(s) : std::move(s).in(graph.node(node).title());
+}
 
 }  // namespace tessera

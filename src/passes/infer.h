@@ -6,5 +6,7 @@ namespace tessera {
 
 // Fills in the facts of every value. A contradiction with what the model declares is an error that names the node.
 Status infer(ir::Graph& graph);
+// Likewise for the outputs of one node, whose inputs have their facts.
+Status infer_node(ir::Graph& graph, ir::NodeId node);
 
 }  // namespace tessera

@@ -1,7 +1,8 @@
 #include "runtime/packs.h"
 
 #include <map>
-#include <tuple>
+
+#include "base/file.h"
 
 namespace tessera {
 namespace {
@@ -33,7 +34,7 @@ class Registry {
     if (++calls_ % 1024 == 0) std::erase_if(packs_, [](const auto& p) { return p.second.packed.expired(); });
     Known& k = packs_[id];
     std::shared_ptr<PackedWeight> packed = k.packed.lock();
-    *known = packed && k.source.lock() == source;
+    *known = packed && k.source.lock() == source && is_whole(*packed);
     if (!*known) {
       packed = std::make_shared<PackedWeight>();
       k = {source, packed};
@@ -42,6 +43,12 @@ class Registry {
   }
 
  private:
+  // What lies in a pack file that was written to since is of no use to new sessions.
+  static bool is_whole(const PackedWeight& packed) {
+    const std::optional<ByteRange> bytes = packed.bytes();
+    return !bytes || check_unchanged(*bytes->source).ok();
+  }
+
   std::mutex mutex_;
   std::map<Identity, Known> packs_;
   uint64_t calls_ = 0;

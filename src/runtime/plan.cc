@@ -309,7 +309,8 @@ class PlanBuilder {
                                             slot.type.kind == Kind::tensor && slot.type.dtype != DType::string);
     }
     for (const Step& step : plan_->steps_) {
-      bool ok = step.planned && !step.op->random && step.bodies.empty() && step.widen.empty() && step.narrow.empty();
+      bool ok = step.planned && !step.op->scratch && !step.op->random && step.bodies.empty() && step.widen.empty() &&
+                step.narrow.empty();
       const auto in = ins(step);
       for (size_t i = 0; i < in.size(); ++i) ok = ok && (in[i] == 0 || reads_header(step, i) || bindable[in[i]]);
       for (const uint32_t o : outs(step)) bindable[o] = o && ok && plan_->slots_[o].type.dtype != DType::string;
@@ -428,8 +429,9 @@ class PlanBuilder {
     ir::for_each_read(*step.node, [&](ir::ValueId v) { reads.push_back(root[v + 1]); });
     for (size_t i = 0; i < in.size(); ++i) {
       const Place place = plan_->slots_[in[i]].place;
-      step.last_use[i] = (place == Place::held || place == Place::input) && last[in[i]] == k && !is_output[in[i]] &&
-                         std::count(reads.begin(), reads.end(), in[i]) == 1;
+      const bool of_this_run = (place == Place::held && !known_[in[i]]) || place == Place::input;  // not of the binding
+      step.last_use[i] =
+          of_this_run && last[in[i]] == k && !is_output[in[i]] && std::count(reads.begin(), reads.end(), in[i]) == 1;
     }
     if (step.view || step.at_bind || step.out_count == 0 || !step.op->inplace || !step.widen.empty() ||
         !step.narrow.empty())
@@ -503,6 +505,24 @@ void Plan::list_packs(std::vector<PackItem>& out, int threads) const {
   }
   for (const Step& s : steps_)
     for (const auto& b : s.bodies) b->list_packs(out, threads);
+}
+
+void Plan::add_mapped_files(std::vector<BytesPtr>& out) const {
+  const auto add = [&](const BytesPtr& bytes) {
+    if (bytes && bytes->origin() == Bytes::Origin::mapped && std::find(out.begin(), out.end(), bytes) == out.end())
+      out.push_back(bytes);
+  };
+  for (const PlanConstant& c : constants_) add(c.tensor.storage());
+  for (const Pack& p : packs_)
+    if (const auto bytes = p.packed->bytes()) add(bytes->source);
+  for (const Step& s : steps_)
+    for (const auto& b : s.bodies) b->add_mapped_files(out);
+}
+
+std::vector<BytesPtr> Plan::mapped_files() const {
+  std::vector<BytesPtr> out;
+  add_mapped_files(out);
+  return out;
 }
 
 Counters Plan::counters() const {

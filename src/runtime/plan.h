@@ -98,6 +98,8 @@ class Plan {
   uint32_t body_count() const { return body_count_; }
   // The packed form of Step::packed entry `index`; made at the first call.
   Result<const void*> packed(uint32_t index, int threads) const;
+  // The files whose pages this plan and its bodies read, each once.
+  std::vector<BytesPtr> mapped_files() const;
   // All packed weights of this plan and its bodies, to be written to a pack file.
   void list_packs(std::vector<PackItem>& out, int threads) const;
   Counters counters() const;
@@ -116,6 +118,7 @@ class Plan {
   int segments_ = 1;
   uint32_t body_count_ = 0;
 
+  void add_mapped_files(std::vector<BytesPtr>& out) const;
   Result<std::shared_ptr<Bytes>> make_pack(const Pack& pack, int threads) const;
 
   std::vector<Pack> packs_;

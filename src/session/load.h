@@ -12,10 +12,11 @@ struct LoadedModel {
   Model model;  // graph() resolved, and in full builds inferred
   std::shared_ptr<const Plan> plan;
   Counters counters;
+  std::map<std::string, int64_t> rewrites;  // how often each rule was applied
   const char* order_chosen_by = "file order";
   int64_t planned_peak = 0;  // of the chosen order, with assumed sizes where shapes are symbolic
   struct {
-    int64_t parse = 0, resolve = 0, infer = 0, order = 0, plan = 0;
+    int64_t parse = 0, resolve = 0, infer = 0, rewrite = 0, order = 0, plan = 0;
   } phase_ns;
 };
 

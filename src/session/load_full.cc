@@ -3,6 +3,7 @@
 #include "ops/resolve.h"
 #include "passes/check_signatures.h"
 #include "passes/infer.h"
+#include "passes/rewrite.h"
 #include "runtime/order_problem.h"
 #include "session/load_steps.h"
 
@@ -14,11 +15,16 @@ Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const Pac
   PhaseTimer timer;
   TRY(read_graph(std::move(bytes), external, options, out, timer));
   ir::Graph& graph = *out.model.graph;
-  TRY(check_signatures(graph));
-  TRY(resolve(graph));
+  TRY(check_signatures(graph, options.custom_ops));
+  TRY(resolve(graph, {.extra = options.custom_ops, .allow_newer = options.allow_newer_opsets}));
   timer.lap(out.phase_ns.resolve);
   TRY(infer(graph));
+  TRY(start_custom(graph));
   timer.lap(out.phase_ns.infer);
+  TRY_ASSIGN(rewrites, rewrite(graph, rewrite_rules(),
+                               {options.optimization_level, options.disabled_rewrites, options.most_rewrites}));
+  out.rewrites = std::move(rewrites);
+  timer.lap(out.phase_ns.rewrite);
   TRY_ASSIGN(order, choose_graph_order(graph, options.order));
   out.order_chosen_by = order.chosen_by;
   out.planned_peak = order.peak_bytes;

@@ -9,7 +9,8 @@ Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const Pac
   LoadedModel out;
   PhaseTimer timer;
   TRY(read_graph(std::move(bytes), external, options, out, timer));
-  TRY(resolve(*out.model.graph));
+  TRY(resolve(*out.model.graph, {.extra = options.custom_ops, .allow_newer = options.allow_newer_opsets}));
+  TRY(start_custom(*out.model.graph));
   timer.lap(out.phase_ns.resolve);
   TRY_ASSIGN(order, ir::topological_order(*out.model.graph));
   timer.lap(out.phase_ns.order);

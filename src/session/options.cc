@@ -23,17 +23,29 @@ Status SessionOptions::set(const std::string& key, const std::string& value) {
     target = std::min(t, best_target());
   } else if (key == "session.external_data_strict") {
     strict_external_data = value == "1";
+  } else if (key == "session.disable_specified_optimizers" || key == "session.disabled_rewrites") {
+    disabled_rewrites.clear();
+    for (size_t begin = 0; begin <= value.size();) {
+      const size_t end = std::min(value.find_first_of(",;", begin), value.size());
+      if (end > begin) disabled_rewrites.push_back(value.substr(begin, end - begin));
+      begin = end + 1;
+    }
   } else if (key == "session.pack_file") {
     pack_file = value;
-  } else if (key == "session.pack_verify" || key == "session.pack_strict") {
+  } else if (key == "session.pack_verify" || key == "session.pack_strict" || key == "session.allow_newer_opsets") {
     if (value != "0" && value != "1") return invalid("{} is {}, wanted 0 or 1", key, quote(value));
-    (key == "session.pack_verify" ? pack_verify : pack_strict) = value == "1";
-  } else if (key == "session.max_tensor_bytes" || key == "session.max_run_bytes") {
+    bool& flag = key == "session.pack_verify"   ? pack_verify
+                 : key == "session.pack_strict" ? pack_strict
+                                                : allow_newer_opsets;
+    flag = value == "1";
+  } else if (key == "session.max_tensor_bytes" || key == "session.max_run_bytes" || key == "session.most_rewrites") {
     int64_t bytes = 0;
     const auto [end, ec] = std::from_chars(value.data(), value.data() + value.size(), bytes);
     if (ec != std::errc() || end != value.data() + value.size() || bytes < 0)
-      return invalid("{} is {}, wanted a number of bytes", key, quote(value));
-    (key == "session.max_tensor_bytes" ? max_tensor_bytes : max_run_bytes) = bytes;
+      return invalid("{} is {}, wanted a number", key, quote(value));
+    (key == "session.max_tensor_bytes" ? max_tensor_bytes
+     : key == "session.max_run_bytes"  ? max_run_bytes
+                                       : most_rewrites) = bytes;
   }
   config[key] = value;
   return {};

@@ -65,6 +65,7 @@ Result<std::shared_ptr<Session>> Session::create(BytesPtr bytes, ExternalData ex
                  "{} packed weights are not of this model's weights; make the pack file again with `tessera pack`",
                  c.packs_stale);
   s->options_.external_files.clear();  // weights hold what they need of them
+  s->files_ = s->loaded_.plan->mapped_files();
   s->threads_ = options.threads > 0 ? options.threads : usable_processors();
   const ir::Graph& graph = *s->loaded_.model.graph;
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
@@ -119,6 +120,7 @@ void Session::release(std::unique_ptr<Context> context) {
 
 Status Session::run_plan(std::span<const Value> inputs, std::span<Value> outputs, const RunOptions* options,
                          Profile* profile) {
+  for (const BytesPtr& file : files_) TRY(check_unchanged(*file));
   std::unique_ptr<Context> context = acquire(inputs);
   RunScope scope;
   scope.threads = threads_;

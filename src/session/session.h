@@ -74,6 +74,7 @@ class Session {
   int threads_ = 1;
   SlabPool slabs_;
   mutable std::mutex mutex_;
+  std::vector<BytesPtr> files_;                 // mapped files that runs read
   std::vector<std::unique_ptr<Context>> idle_;  // most recently used last
   RunStats last_stats_;
   std::atomic<uint64_t> runs_{0};

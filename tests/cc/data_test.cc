@@ -15,6 +15,7 @@
 #include "common/compare.h"
 #include "core/convert.h"
 #include "formats/onnx/writer.h"
+#include "ops/op.h"
 #include "ops/signatures.h"
 #include "session/session.h"
 #include "test_file.h"
@@ -50,7 +51,7 @@ class CaseTest : public ::testing::Test {
 
   void TestBody() override {
     newest_ = spec::find_signature(file_.domain, file_.op, 1 << 20);
-    ASSERT_NE(newest_, nullptr) << file_.op << " is not an operator of the standard";
+    ASSERT_TRUE(newest_ || find_op(file_.domain, file_.op)) << file_.op << " is not an operator";
     std::vector<Combination> all = combinations();
     ASSERT_FALSE(all.empty()) << "no version of the operator takes these types";
     if (!std::getenv("TESSERA_TEST_ALL")) all = pairwise(all);
@@ -71,8 +72,14 @@ class CaseTest : public ::testing::Test {
     return DType::f32;
   }
 
-  // Position of an argument of the newest signature; outputs after inputs.
+  // Position of an argument of the newest signature; outputs after inputs. Operators that left the standard have no
+  // names for them: in0, in1, out0.
   std::optional<std::pair<bool, int>> position(const std::string& name) const {
+    if (!newest_) {
+      if (name.starts_with("in")) return std::pair(true, std::atoi(name.c_str() + 2));
+      if (name.starts_with("out")) return std::pair(false, std::atoi(name.c_str() + 3));
+      return {};
+    }
     for (size_t i = 0; i < newest_->inputs().size(); ++i)
       if (newest_->inputs()[i].name() == name) return std::pair(true, static_cast<int>(i));
     for (size_t i = 0; i < newest_->outputs().size(); ++i)
@@ -82,6 +89,7 @@ class CaseTest : public ::testing::Test {
 
   // The standard must allow the types at that version.
   bool allowed(const Combination& c) const {
+    if (!newest_) return true;
     const spec::Signature* s = spec::find_signature(file_.domain, file_.op, c.opset);
     if (!s || s->deprecated) return false;
     for (const Literal& arg : case_.arguments) {
@@ -113,6 +121,7 @@ class CaseTest : public ::testing::Test {
       const spec::Signature* there = spec::find_signature(file_.domain, file_.op, opset);
       if (opset <= range.second && there == &s) versions.push_back(opset);
     }
+    if (!newest_) versions = {range.first};
     multiply(versions, [](Combination& c, int v) { c.opset = v; });
     multiply(std::vector<int>{0, 1}, [](Combination& c, int v) { c.constants = v; });
     multiply(std::vector<int>{0, 1}, [](Combination& c, int v) { c.symbolic = v; });

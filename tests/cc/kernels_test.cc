@@ -16,6 +16,8 @@
 #include "kernels/convert.h"
 #include "kernels/gemm.h"
 #include "kernels/gemm_generic.h"
+#include "kernels/gemm_i8.h"
+#include "kernels/requantize.h"
 #include "kernels/rows.h"
 #include "kernels/transpose.h"
 #include "kernels/vmath.h"
@@ -168,6 +170,78 @@ TEST(Gemm, GenericTypes) {
       for (int64_t p = 0; p < k; ++p) want += int64_t{a[i * k + p]} * b[p * n + j];
       ASSERT_EQ(c[i * n + j], want);
     }
+}
+
+struct ByteCase {
+  int64_t m, n, k;
+  bool a_signed = false, b_signed = true, zeros = true, extremes = false;
+};
+
+void check_bytes(Target target, const ByteCase& t) {
+  SCOPED_TRACE(testing::Message() << t.m << "x" << t.n << "x" << t.k << " signed " << t.a_signed << t.b_signed);
+  Guarded<uint8_t> a(t.m * t.k), b(t.k * t.n), packed(static_cast<int64_t>(gemm_i8_packed_bytes(t.n, t.k)));
+  Guarded<int32_t> c(t.m * t.n), a_zero(t.m), b_zero(t.n);
+  std::mt19937 random(4);
+  const auto byte = [&] { return static_cast<uint8_t>(t.extremes ? (random() % 2 ? 0x7f : 0x80) : random()); };
+  const auto value = [](uint8_t v, bool is_signed) { return is_signed ? static_cast<int8_t>(v) : int{v}; };
+  for (int64_t i = 0; i < a.size(); ++i) a[i] = byte();
+  for (int64_t i = 0; i < b.size(); ++i) b[i] = byte();
+  for (int64_t i = 0; i < t.m; ++i) a_zero[i] = value(byte(), t.a_signed);
+  for (int64_t i = 0; i < t.n; ++i) b_zero[i] = value(byte(), t.b_signed);
+  gemm_i8_pack_b(target, 2, b.data(), t.n, t.k, t.n, packed.data());
+  GemmI8 g{t.m, t.n, t.k, a.data(), t.k, t.a_signed, {}, packed.data(), t.b_signed, {}, c.data(), t.n};
+  if (t.zeros) g.a_zero = {a_zero.data(), 1}, g.b_zero = {b_zero.data(), 1};
+  for (int threads : kThreadCounts) {
+    for (int64_t i = 0; i < c.size(); ++i) c[i] = -1;
+    gemm_i8(target, threads, g);
+    for (int64_t i = 0; i < t.m; ++i)
+      for (int64_t j = 0; j < t.n; ++j) {
+        int64_t want = 0;
+        const int az = t.zeros ? a_zero[i] : 0, bz = t.zeros ? b_zero[j] : 0;
+        for (int64_t p = 0; p < t.k; ++p)
+          want += (value(a[i * t.k + p], t.a_signed) - az) * (value(b[p * t.n + j], t.b_signed) - bz);
+        ASSERT_EQ(c[i * t.n + j], want) << i << "," << j << " with " << threads << " threads";
+      }
+  }
+}
+
+TEST_P(OnTarget, BytesAroundTileEdges) {
+  for (int64_t m : {1, 2, 3, 5, 12, 13, 46, 47, 48, 95})
+    for (int64_t n : {1, 15, 16, 17, 32, 33, 50})
+      for (int64_t k : {0, 1, 3, 4, 5, 18, 65}) check_bytes(GetParam(), {m, n, k});
+}
+
+TEST_P(OnTarget, BytesOfAllTypes) {
+  for (bool a_signed : {false, true})
+    for (bool b_signed : {false, true})
+      for (bool zeros : {false, true})
+        for (bool extremes : {false, true})
+          for (int64_t k : {30, 513, 1025, 2100})
+            check_bytes(GetParam(), {9, 540, k, a_signed, b_signed, zeros, extremes});
+}
+
+TEST_P(OnTarget, Requantize) {
+  const std::vector<int32_t> sums = {0, 1, -1, 3, 5, -3, 1000, -1000, INT32_MAX, INT32_MIN, 7, 9, 11, 13, 15, 17, 2, 6};
+  std::vector<float> scale(sums.size(), 0.5f);
+  scale[3] = kNan;
+  scale[6] = kInf;
+  for (bool is_signed : {false, true})
+    for (int64_t step : {0, 1})
+      for (int32_t bias : {0, 4, -4}) {
+        const Requantize r{scale.data(), step, bias, 3.0f, is_signed};
+        for (size_t n = 0; n <= sums.size(); ++n) {
+          std::vector<uint8_t> out(n + 1, 77);
+          requantize(GetParam(), r, sums.data(), static_cast<int64_t>(n), out.data());
+          ASSERT_EQ(out[n], 77);
+          for (size_t i = 0; i < n; ++i) {
+            const auto sum = static_cast<int32_t>(static_cast<uint32_t>(sums[i]) + static_cast<uint32_t>(bias));
+            const float v = std::nearbyint(static_cast<float>(sum) * scale[step ? i : 0]) + 3.0f;
+            const float low = is_signed ? -128 : 0, high = is_signed ? 127 : 255;
+            const int want = static_cast<int>(v > low ? std::min(v, high) : low);
+            ASSERT_EQ(is_signed ? static_cast<int8_t>(out[i]) : int{out[i]}, want) << i << " of " << n;
+          }
+        }
+      }
 }
 
 double ulps(float got, double want) {
@@ -728,6 +802,15 @@ std::vector<ConvShape> conv_shapes() {
       conv_shape({1, 2, 2, 2}, {6, 9, 9}, {2, 3, 3}, {2, 2, 2}, {2, 1, 1}, {1, 4, 4}),
       conv_shape({1, 2, 2, 2}, {200, 100}, {3, 3}, {1, 1}, {1, 1}, {1, 1}),
       conv_shape({1, 2, 2, 2}, {2, 2}, {5, 5}),
+      conv_shape({3, 20, 33, 1}, {4, 5}, {4, 5}),
+      conv_shape({2, 8, 6, 2}, {1, 1}, {1, 1}),
+      conv_shape({1, 130, 290, 1}, {7, 7}, {1, 1}),
+      conv_shape({2, 40, 48, 2}, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}),
+      conv_shape({1, 90, 64, 1}, {15, 13}, {3, 3}, {2, 2}, {1, 1}, {1, 1}),
+      conv_shape({1, 70, 32, 1}, {13, 11}, {3, 3}, {1, 1}, {2, 2}, {2, 2}),
+      conv_shape({1, 30, 64, 1}, {30, 29}, {5, 5}, {3, 2}, {1, 2}, {2, 1}),
+      conv_shape({1, 40, 17, 1}, {300}, {9}, {1}, {1}, {4}),
+      conv_shape({1, 6, 32, 1}, {3, 5, 5}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}),
   };
 }
 

@@ -137,6 +137,43 @@ TEST(Cache, OfSeveralHeadsMovesInItsOwnMemory) {
     EXPECT_TRUE(std::ranges::equal(outputs[o].tensor()->values<float>(), fresh[o].tensor()->values<float>())) << o;
 }
 
+// A shape may come from a kernel that wants working memory: it runs when that memory is there.
+TEST(Shapes, MayDependOnKernelsWithScratch) {
+  const auto session = open(R"(<ir_version: 10, opset_import: ["" : 22]>
+    g (float[3,3] x) => (float[N] y) <int64[1] one = {1}> {
+      d = Det (x)
+      n = Cast <to = 7> (d)
+      l = Reshape (n, one)
+      y = ConstantOfShape (l)
+    })");
+  ASSERT_TRUE(session);
+  const float x[] = {2, 0, 0, 0, 3, 0, 0, 0, 1};
+  std::vector<Value> out(1);
+  const Status s = session->run(std::vector<Value>{*Tensor::of<float>({3, 3}, x)}, out);
+  ASSERT_TRUE(s.ok()) << s.message();
+  EXPECT_EQ(out[0].tensor()->shape().str(), "[6]");
+}
+
+// What binding computed is there for the runs after it, whoever reads it last.
+TEST(Shapes, AreNotGivenAwayByTheirLastReader) {
+  const auto session = open(R"(<ir_version: 10, opset_import: ["" : 21]>
+    g (float[48] x, int64[1] begin) => (float[N] y, seq(int64[1]) q) <int64[1] c = {36}> {
+      end = Concat <axis = 0> (c)
+      y = Slice (x, begin, end)
+      q = SequenceConstruct (end)
+    })");
+  ASSERT_TRUE(session);
+  const int64_t begin[] = {0};
+  const std::vector<Value> in = {tensor({48}, 1), *Tensor::of<int64_t>({1}, begin)};
+  for (int run = 0; run < 3; ++run) {
+    std::vector<Value> out(2);
+    const Status s = session->run(in, out);
+    ASSERT_TRUE(s.ok()) << s.message();
+    EXPECT_EQ(out[0].tensor()->shape().str(), "[36]");
+    EXPECT_EQ(out[1].sequence()->items[0].tensor()->values<int64_t>()[0], 36);
+  }
+}
+
 // Two large values die before the loop: its body fits where they were.
 TEST(Bodies, WorkInTheMemoryOfTheirParent) {
   const auto session = open(R"(<ir_version: 10, opset_import: ["" : 21]>

@@ -169,6 +169,30 @@ TEST_F(Packs, AreNamedByTheChecksumsOfTheModel) {
   EXPECT_EQ(session->memory().counters.packs_mapped, 0);
 }
 
+TEST_F(Packs, AndWeightsThatChangeUnderASessionAreNoticed) {
+  make_model();
+  pack();
+  for (const char* name : {"weights.bin", "model.onnx.pack"}) {
+    const std::string whole = content(path(name));
+    auto session = open();
+    const std::vector<float> want = run(*session);
+    fs::resize_file(path(name), 8);
+    std::vector<Value> out(1);
+    const std::vector<Value> in = {*Tensor::of<float>(Shape{1, 33}, std::vector<float>(33)), *Tensor::scalar(true)};
+    const Status s = session->run(in, out);
+    EXPECT_FALSE(s.ok());
+    EXPECT_NE(s.message().find("was changed after it was opened"), std::string::npos) << s.message();
+    write(path(name), whole);
+    session = open();
+    EXPECT_EQ(run(*session), want);
+    // Replaced by name: the old file is still there for whoever has it open.
+    fs::rename(path(name), path("moved"));
+    write(path(name), "another");
+    EXPECT_EQ(run(*session), want);
+    fs::rename(path("moved"), path(name));
+  }
+}
+
 TEST_F(Packs, EveryDamageIsFoundByVerifying) {
   make_model();
   pack();

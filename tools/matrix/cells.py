@@ -1,9 +1,11 @@
 """The cells of the matrix, and what a recipe makes of one.
 
 A cell is an operator version with one type of one of its type constraints; the other constraints stand at a type that
-fits. Constraints of versions that have none form one cell.
+fits. A version without constraints forms one cell. Operators whose types meet in one computation have, in their newest
+version, a cell for every combination as well.
 """
 import dataclasses
+import itertools
 from typing import Any, Callable
 
 import numpy as np
@@ -14,6 +16,9 @@ from . import values
 
 PREFERRED = ("tensor(float)", "tensor(int64)", "tensor(bool)", "tensor(uint8)", "seq(tensor(float))", "optional(tensor(float))")
 # The versions of the operator sets that are newest in the onnx package.
+COMBINED = ("Cast CastLike Pow QuantizeLinear DequantizeLinear Attention BatchNormalization LayerNormalization "
+            "RMSNormalization LinearAttention EyeLike Bernoulli Dropout Resize GridSample MelWeightMatrix QLinearConv "
+            "MatMulInteger ConvInteger LabelEncoder ConstantOfShape CumSum Pad").split()  # fmt: skip
 NEWEST = {"": defs.onnx_opset_version(), "ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1}
 
 
@@ -35,7 +40,7 @@ class Case:
 
 
 class Cell:
-    def __init__(self, schema, constraint, text):
+    def __init__(self, schema, constraint, text, combination=None):
         self.schema, self.constraint, self.text = schema, constraint, text
         self.domain, self.op, self.version = schema.domain, schema.name, schema.since_version
         self.binding = {}
@@ -45,10 +50,14 @@ class Cell:
             self.binding[c.type_param_str] = fit[0] if fit else sorted(allowed)[0]
         if constraint:
             self.binding[constraint] = text
+        self.combination = combination
+        self.binding |= combination or {}
 
     @property
     def name(self):
-        kind = "any" if not self.constraint else f"{self.constraint}_{self.text}"
+        kind = f"{self.constraint}_{self.text}" if self.constraint else "any"
+        if self.combination:
+            kind = "_".join(f"{variable}_{text}" for variable, text in self.combination.items())
         kind = kind.replace("(", "_").replace(")", "").replace(", ", "_").replace("tensor_", "")
         domain = self.domain.replace("ai.onnx.", "") + "_" if self.domain else ""
         return f"{domain}{self.op}_v{self.version}_{kind}"
@@ -83,14 +92,33 @@ class Cell:
 
 
 def all_cells():
+    """A version that retires its operator is no cell: nothing may use it."""
+    history = defs.get_all_schemas_with_history()
+    newest = {}
+    for schema in history:
+        newest[schema.domain, schema.name] = max(newest.get((schema.domain, schema.name), 0), schema.since_version)
     out = []
-    for schema in defs.get_all_schemas_with_history():
+    for schema in history:
+        if schema.deprecated and schema.since_version == newest[schema.domain, schema.name]:
+            continue
         if not schema.type_constraints:
             out.append(Cell(schema, "", ""))
         for c in schema.type_constraints:
             out.extend(Cell(schema, c.type_param_str, text) for text in sorted(c.allowed_type_strs))
+        if schema.name in COMBINED and schema.since_version == newest[schema.domain, schema.name]:
+            out.extend(combinations(schema))
     out.sort(key=lambda c: (c.domain, c.op, c.version, c.constraint, c.text))
     return out
+
+
+def combinations(schema):
+    """Those that the cells of single constraints do not have: two or more types beside the usual ones."""
+    usual = Cell(schema, "", "").binding
+    names = [c.type_param_str for c in schema.type_constraints]
+    for texts in itertools.product(*(sorted(c.allowed_type_strs) for c in schema.type_constraints)):
+        chosen = dict(zip(names, texts))
+        if sum(chosen[n] != usual[n] for n in names) > 1:
+            yield Cell(schema, "", "", chosen)
 
 
 # ---------------------------------------------------------------------------------------- models

@@ -76,7 +76,9 @@ def from_runtime(cell, case):
         try:
             inputs, attrs, _, texts = question(cell, case, as_float)
             model = model_for(cell, case, inputs, attrs, version, texts, as_float)
-            session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+            options = onnxruntime.SessionOptions()
+            options.intra_op_num_threads = options.inter_op_num_threads = 1
+            session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
             return session.run(None, {i.name: inputs[int(i.name[1:])] for i in model.graph.input})
         except Exception as e:
             failures.append(f"{type(e).__name__}: {e}")

@@ -32,8 +32,8 @@ def cast_map(c):
     names = values.split_type(text)[1].endswith("string")
     entries = Map({0: "1", 2: "3"} if names else {0: 1.0, 2: 3.0}, text)
     attrs = {"cast_to": {"float": "TO_FLOAT", "string": "TO_STRING", "int64": "TO_INT64"}[target]}
-    result = np.array([["1", "3"]] if names else [["1", "3"]], dtype=object) if target == "string" else np.array([[1, 3]])
-    return Case([entries], attrs, formula=lambda m: result)
+    text = np.array([["1", "3"]] if names else [["1.000000", "3.000000"]], dtype=object)
+    return Case([entries], attrs, formula=lambda m: text if target == "string" else np.array([[1, 3]]))
 
 
 @ml("CategoryMapper")
@@ -170,7 +170,9 @@ def svm_classifier(c):
     attrs = named or {"classlabels_ints": [10, 11]}
     attrs |= {"kernel_type": "LINEAR", "kernel_params": [0.0, 0.0, 0.0], "support_vectors": [1.0, 0.5, -1.0, 0.25],
               "coefficients": [0.5, -0.25], "rho": [0.125], "vectors_per_class": [1, 1]}  # fmt: skip
-    return Case([c.x((3, 2))], attrs, [c.out_text(0), "tensor(float)"])
+    # The evaluator keeps integers whole: they are asked about as floats.
+    x = c.x((3, 2))
+    return Case([x], attrs, [c.out_text(0), "tensor(float)"], modern={"inputs": [x.astype(np.float32)]})
 
 
 TREE = {

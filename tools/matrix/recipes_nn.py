@@ -118,7 +118,7 @@ def batch_normalization(c):
         attrs["consumed_inputs"] = [0, 0, 0, 1, 1]
 
     def formula(x, scale, bias, mean, var):
-        s, b, m, v = (p.reshape(3, 1, 1) for p in (scale, bias, mean, var))
+        s, b, m, v = (p.astype(np.float64).reshape(3, 1, 1) for p in (scale, bias, mean, var))
         return (x - m) / np.sqrt(v + 0.125) * s + b
 
     return Case(inputs, attrs, formula=formula)

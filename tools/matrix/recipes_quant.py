@@ -32,7 +32,8 @@ def quantize_linear(c):
     zero = zero_point(target)
 
     def formula(x, s, z):
-        return saturate(target, x.astype(np.float64) / s.astype(np.float64) + z.astype(np.float64))
+        ratio = x.astype(np.float64) / s.astype(np.float64)
+        return saturate(target, (np.round(ratio) if target in values.INTS else ratio) + z.astype(np.float64))
 
     return Case([x, scale, zero], formula=formula)
 

@@ -78,7 +78,7 @@ int64_t choose(const Params& p, const Call& call, const Limits& l, const float* 
   const int64_t n = call.shape(0)[1];
   std::vector<int64_t> order;
   for (int64_t i = 0; i < n; ++i)
-    if (!std::isnan(scores[i]) && !(l.score && !(scores[i] >= *l.score))) order.push_back(i);
+    if (!std::isnan(scores[i]) && !(l.score && !(scores[i] > *l.score))) order.push_back(i);
   std::sort(order.begin(), order.end(),
             [&](int64_t a, int64_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
   std::vector<Box> kept;

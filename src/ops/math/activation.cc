@@ -7,6 +7,7 @@
 #include "kernels/vmath.h"
 #include "ops/compose.h"
 #include "ops/elementwise.h"
+#include "ops/retired/retired.h"
 
 namespace tessera {
 namespace {
@@ -34,12 +35,17 @@ struct LeakyReluOp {
   }
 };
 struct ThresholdedReluOp {
-  static void parse(Attrs& a, Params& p) { parse_alpha(a, p, 1.0f); }
   template <class T>
   static T apply(T x, T alpha, T) {
     return x <= alpha ? 0 : x;
   }
 };
+// Before it came with 10 it was experimental.
+template <>
+Status parse<ThresholdedReluOp>(Attrs& a, Params& p) {
+  parse_alpha(a, p, 1.0f);
+  return a.version() == 1 ? check_retired(a, 1, 1) : Status{};
+}
 struct HardSigmoidOp {
   static void parse(Attrs& a, Params& p) {
     parse_alpha(a, p, 0.2f);
@@ -189,7 +195,7 @@ constexpr int16_t kCeluVersions[] = {12, 28};
 constexpr int16_t kHardSwishVersions[] = {14, 22};
 constexpr int16_t kSwishVersions[] = {24};
 constexpr int16_t kMishVersions[] = {18, 22};
-constexpr int16_t kThresholdedReluVersions[] = {10, 22};
+constexpr int16_t kThresholdedReluVersions[] = {1, 10, 22};
 constexpr int16_t kShrinkVersions[] = {9};
 
 template <class O>

@@ -56,7 +56,9 @@ Status cast_element(const Cast& p, const Call& call, const Value& v, void* out, 
     }
   } else if (const Tensor* f = single(v, DType::f32)) {
     number = f->values<float>()[0];
-    text = format("{}", f->values<float>()[0]);
+    char digits[64];
+    const auto written = std::to_chars(digits, std::end(digits), number, std::chars_format::fixed, 6);
+    text.assign(digits, written.ptr);
   } else {
     return call.refuse(0, "a map to float or string");
   }

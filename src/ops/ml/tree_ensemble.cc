@@ -1,7 +1,6 @@
 // TreeEnsemble — decision trees given as arrays of nodes and leaves.
 #include "core/convert.h"
-#include "ops/ml/scores.h"
-#include "ops/ml/trees.h"
+#include "ops/ml/tree_rows.h"
 
 namespace tessera {
 namespace {
@@ -132,32 +131,20 @@ Status parse(Attrs& a, Params& p) {
 
 template <class D>
 Status shape(const Params& p, ShapeCall<D>& c) {
-  D rows = 1, columns = 1;
-  TRY(ml::rows_of(c, rows, columns));
-  if (known(columns) && number(columns) < p.trees->columns())
-    return c.refuse(0, format("at least {} features", p.trees->columns()));
+  D rows = 1;
+  TRY(ml::tree_rows(*p.trees, c, rows));
   return c.set(0, DimVec<D>{rows, D(p.targets)});
 }
 
 template <class X>
 Status compute(const Params& p, Call& call) {
-  const int64_t rows = ml::rows_of(call), columns = ml::columns_of(call), piece = p.trees->piece();
   if (std::is_same_v<X, double> != p.of_double) return call.refuse(0, "the type of the attribute 'nodes_splits'");
-  const X* x = call.in<X>(0);
   X* y = call.out<X>(0);
-  call.parallel(ceil_div(rows, piece), [&](int64_t chunk, int) {
-    if (call.cancelled()) return;
-    const int64_t first = chunk * piece, n = std::min(piece, rows - first);
-    ml::TreeScores scores;
-    p.trees->score(x + first * columns, n, columns, p.aggregate, scores);
-    for (int64_t r = 0; r < n; ++r) {
-      X* to = y + (first + r) * p.targets;
-      for (int64_t t = 0; t < p.targets; ++t)
-        to[t] = static_cast<X>(scores.score[static_cast<size_t>(r * p.targets + t)]);
-      ml::apply(p.post_transform, std::span(to, static_cast<size_t>(p.targets)));
-    }
+  return ml::for_scores<X>(call, *p.trees, p.aggregate, [&](int64_t row, const double* score, const uint8_t*) {
+    X* to = y + row * p.targets;
+    std::transform(score, score + p.targets, to, [](double v) { return static_cast<X>(v); });
+    ml::apply(p.post_transform, std::span(to, static_cast<size_t>(p.targets)));
   });
-  return call.cancelled() ? call.stopped() : Status{};
 }
 
 constexpr TypeRule kFloatTypes[] = {{in_arg(0) | out_arg(0), set_of(DType::f32), set_of(DType::f16)}};

@@ -1,6 +1,6 @@
 // TreeEnsembleClassifier — the most likely class of each row, and the scores of all of them.
-#include "ops/ml/scores.h"
 #include "ops/ml/tree_lists.h"
+#include "ops/ml/tree_rows.h"
 
 namespace tessera {
 namespace {
@@ -47,10 +47,8 @@ void types(TypeCall& c) {
 
 template <class D>
 Status shape(const Params& p, ShapeCall<D>& c) {
-  D rows = 1, columns = 1;
-  TRY(ml::rows_of(c, rows, columns));
-  if (known(columns) && number(columns) < p.trees->columns())
-    return c.refuse(0, format("at least {} features", p.trees->columns()));
+  D rows = 1;
+  TRY(ml::tree_rows(*p.trees, c, rows));
   TRY(c.set(0, DimVec<D>{rows}));
   return c.outputs() > 1 ? c.set(1, DimVec<D>{rows, D(p.classes())}) : Status{};
 }
@@ -112,25 +110,15 @@ int64_t decide_two(const Params& p, double* score, const uint8_t* seen, float* o
 
 template <class X>
 Status compute(const Params& p, Call& call) {
-  const int64_t rows = ml::rows_of(call), columns = ml::columns_of(call), piece = p.trees->piece();
-  const X* x = call.in<X>(0);
+  const int64_t classes = p.classes();
   void* labels = call.out(0);
   float* z = call.out<float>(1);
-  call.parallel(ceil_div(rows, piece), [&](int64_t chunk, int) {
-    if (call.cancelled()) return;
-    const int64_t first = chunk * piece, n = std::min(piece, rows - first), classes = p.classes();
-    ml::TreeScores scores;
-    std::vector<float> row(static_cast<size_t>(classes));
-    p.trees->score(x + first * columns, n, columns, ml::Aggregate::sum, scores);
-    for (int64_t r = 0; r < n; ++r) {
-      double* score = scores.score.data() + r * classes;
-      const uint8_t* seen = scores.seen.data() + r * classes;
-      float* to = z ? z + (first + r) * classes : row.data();
-      const int64_t winner = classes == 2 ? decide_two(p, score, seen, to) : decide_many(p, score, seen, to);
-      if (labels) p.labels.store(winner, labels, first + r);
-    }
+  return ml::for_scores<X>(call, *p.trees, ml::Aggregate::sum, [&](int64_t row, double* score, const uint8_t* seen) {
+    std::vector<float> unwanted(z ? 0 : static_cast<size_t>(classes));
+    float* to = z ? z + row * classes : unwanted.data();
+    const int64_t winner = classes == 2 ? decide_two(p, score, seen, to) : decide_many(p, score, seen, to);
+    if (labels) p.labels.store(winner, labels, row);
   });
-  return call.cancelled() ? call.stopped() : Status{};
 }
 
 constexpr TypeRule kFloatTypes[] = {{in_arg(0), set_of(DType::f32), kIndexTypes},

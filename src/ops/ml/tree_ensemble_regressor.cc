@@ -1,6 +1,6 @@
 // TreeEnsembleRegressor — the aggregate of what the trees say of each row.
-#include "ops/ml/scores.h"
 #include "ops/ml/tree_lists.h"
+#include "ops/ml/tree_rows.h"
 
 namespace tessera {
 namespace {
@@ -35,36 +35,24 @@ Status parse(Attrs& a, Params& p) {
 
 template <class D>
 Status shape(const Params& p, ShapeCall<D>& c) {
-  D rows = 1, columns = 1;
-  TRY(ml::rows_of(c, rows, columns));
-  if (known(columns) && number(columns) < p.trees->columns())
-    return c.refuse(0, format("at least {} features", p.trees->columns()));
+  D rows = 1;
+  TRY(ml::tree_rows(*p.trees, c, rows));
   return c.set(0, DimVec<D>{rows, D(p.targets)});
 }
 
 template <class X>
 Status compute(const Params& p, Call& call) {
-  const int64_t rows = ml::rows_of(call), columns = ml::columns_of(call), piece = p.trees->piece();
-  const X* x = call.in<X>(0);
   float* y = call.out<float>(0);
-  call.parallel(ceil_div(rows, piece), [&](int64_t chunk, int) {
-    if (call.cancelled()) return;
-    const int64_t first = chunk * piece, n = std::min(piece, rows - first);
-    ml::TreeScores scores;
-    p.trees->score(x + first * columns, n, columns, p.aggregate, scores);
-    for (int64_t r = 0; r < n; ++r) {
-      float* to = y + (first + r) * p.targets;
-      for (int64_t t = 0; t < p.targets; ++t) {
-        const auto at = static_cast<size_t>(r * p.targets + t);
-        // A target that no leaf speaks of is 0, whatever its base; a single one is not compared with others.
-        const bool based = !p.base.empty() && (scores.seen[at] || p.targets == 1);
-        to[t] = static_cast<float>(scores.score[at] + (based ? p.base[static_cast<size_t>(t)] : 0));
-      }
-      if (p.targets > 1 || p.post_transform == ml::PostTransform::probit)
-        ml::apply(p.post_transform, std::span(to, static_cast<size_t>(p.targets)));
+  return ml::for_scores<X>(call, *p.trees, p.aggregate, [&](int64_t row, const double* score, const uint8_t* seen) {
+    float* to = y + row * p.targets;
+    for (int64_t t = 0; t < p.targets; ++t) {
+      // A target that no leaf speaks of is 0, whatever its base; a single one is not compared with others.
+      const bool based = !p.base.empty() && (seen[t] || p.targets == 1);
+      to[t] = static_cast<float>(score[t] + (based ? p.base[static_cast<size_t>(t)] : 0));
     }
+    if (p.targets > 1 || p.post_transform == ml::PostTransform::probit)
+      ml::apply(p.post_transform, std::span(to, static_cast<size_t>(p.targets)));
   });
-  return call.cancelled() ? call.stopped() : Status{};
 }
 
 constexpr TypeRule kFloatTypes[] = {{in_arg(0), set_of(DType::f32), kIndexTypes}, {out_arg(0), set_of(DType::f32)}};

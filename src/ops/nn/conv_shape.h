@@ -68,22 +68,46 @@ void each_patch_block(const ConvShape& s, F&& fn) {
 }
 int64_t patch_block_bytes(const ConvShape& s, int64_t element_size);
 
+// One tap of `count` output pixels from pixel `first` on, of the plane x of one channel. tap: (depth, height, width).
+template <class T>
+void gather_tap(const ConvShape& s, const T* x, const int64_t (&tap)[3], T outside, int64_t first, int64_t count,
+                T* out) {
+  int64_t shift[3];
+  for (int d = 0; d < 3; ++d) shift[d] = tap[d] * s.dilation[d] - s.pad[d];
+  int64_t w = first % s.out[2], h = first / s.out[2] % s.out[1], d = first / s.out[2] / s.out[1];
+  const int64_t stride = s.stride[2];
+  // Columns [begin, end) of the output meet the input.
+  const int64_t begin = shift[2] >= 0 ? 0 : std::min(s.out[2], ceil_div(-shift[2], stride));
+  const int64_t end =
+      shift[2] >= s.in[2] ? begin : std::max(begin, std::min(s.out[2], (s.in[2] - 1 - shift[2]) / stride + 1));
+  for (; count > 0; w = 0) {
+    const int64_t n = std::min(s.out[2] - w, count), id = d * s.stride[0] + shift[0], ih = h * s.stride[1] + shift[1];
+    const bool inside = id >= 0 && id < s.in[0] && ih >= 0 && ih < s.in[1];
+    const int64_t from = inside ? std::clamp(begin, w, w + n) : w + n, to = std::clamp(end, from, w + n);
+    std::fill(out, out + (from - w), outside);
+    const T* row = x + (id * s.in[1] + ih) * s.in[2] + shift[2];
+    if (from < to && stride == 1)
+      std::copy(row + from, row + to, out + (from - w));
+    else
+      for (int64_t i = from; i < to; ++i) out[i - w] = row[i * stride];
+    std::fill(out + (to - w), out + n, outside);
+    out += n;
+    count -= n;
+    if (++h == s.out[1]) h = 0, ++d;
+  }
+}
+
 // Patches of the output pixels [first, first + count) of one group of one sample, whose channels start at x, as a
 // matrix [channels per group * taps, count]; what lies outside the input is `outside`.
-template <class T, class U>
-void gather_patches(const ConvShape& s, const T* x, U outside, int64_t first, int64_t count, U* out) {
-  const int64_t plane = s.in[0] * s.in[1] * s.in[2], area = s.out[1] * s.out[2];
+template <class T>
+void gather_patches(const ConvShape& s, const T* x, T outside, int64_t first, int64_t count, T* out) {
+  const int64_t plane = s.in[0] * s.in[1] * s.in[2];
+  int64_t tap[3];
   for (int64_t c = 0; c < s.channels / s.groups; ++c, x += plane)
-    for (int64_t kd = 0; kd < s.kernel[0]; ++kd)
-      for (int64_t kh = 0; kh < s.kernel[1]; ++kh)
-        for (int64_t kw = 0; kw < s.kernel[2]; ++kw)
-          for (int64_t i = first; i < first + count; ++i) {
-            const int64_t d = i / area * s.stride[0] + kd * s.dilation[0] - s.pad[0];
-            const int64_t h = i / s.out[2] % s.out[1] * s.stride[1] + kh * s.dilation[1] - s.pad[1];
-            const int64_t w = i % s.out[2] * s.stride[2] + kw * s.dilation[2] - s.pad[2];
-            const bool inside = d >= 0 && d < s.in[0] && h >= 0 && h < s.in[1] && w >= 0 && w < s.in[2];
-            *out++ = inside ? static_cast<U>(x[(d * s.in[1] + h) * s.in[2] + w]) : outside;
-          }
+    for (tap[0] = 0; tap[0] < s.kernel[0]; ++tap[0])
+      for (tap[1] = 0; tap[1] < s.kernel[1]; ++tap[1])
+        for (tap[2] = 0; tap[2] < s.kernel[2]; ++tap[2], out += count)
+          gather_tap(s, x, tap, outside, first, count, out);
 }
 
 }  // namespace tessera

@@ -103,14 +103,6 @@ Status compute(const Params& p, Call& call) {
 int64_t scratch(const void* params, std::span<const Shape* const> in) {
   return room_bytes(Sizes(*static_cast<const Params*>(params), *in[kX], *in[kR], kGates), 2, 1);
 }
-int64_t w_bytes(const void*, const Shape& w) {
-  const int64_t cuts[] = {w.rank() == 3 ? w[1] : 0};
-  return packed_bytes(w, cuts);
-}
-void pack_w(const void*, const Shape& w, const void* from, void* out, int threads) {
-  const int64_t cuts[] = {w[1]};
-  recurrent::pack(w, cuts, static_cast<const float*>(from), out, threads);
-}
 int64_t r_bytes(const void*, const Shape& r) {
   if (r.rank() != 3) return 0;
   const int64_t cuts[] = {r[1] / kGates * 2, r[1]};
@@ -121,7 +113,7 @@ void pack_r(const void*, const Shape& r, const void* from, void* out, int thread
   recurrent::pack(r, cuts, static_cast<const float*>(from), out, threads);
 }
 
-constexpr Packing kPacks[] = {{kW, "F32.P16.rows", w_bytes, pack_w}, {kR, "F32.P16.gru", r_bytes, pack_r}};
+constexpr Packing kPacks[] = {whole_weight(kW), {kR, "F32.P16.gru", r_bytes, pack_r}};
 constexpr Kernel kKernels[] = {{recurrent::kTypes<float>, compute_with<Params, compute<float>>},
                                {recurrent::kTypes<double>, compute_with<Params, compute<double>>}};
 constexpr int16_t kVersions[] = {1, 3, 7, 14, 22};

@@ -96,17 +96,8 @@ Status compute(const Params& p, Call& call) {
 int64_t scratch(const void* params, std::span<const Shape* const> in) {
   return room_bytes(Sizes(*static_cast<const Params*>(params), *in[kX], *in[kR], kGates), 2, 1);
 }
-int64_t weight_bytes(const void*, const Shape& w) {
-  const int64_t cuts[] = {w.rank() == 3 ? w[1] : 0};
-  return packed_bytes(w, cuts);
-}
-void pack_weight(const void*, const Shape& w, const void* from, void* out, int threads) {
-  const int64_t cuts[] = {w[1]};
-  recurrent::pack(w, cuts, static_cast<const float*>(from), out, threads);
-}
 
-constexpr Packing kPacks[] = {{kW, "F32.P16.rows", weight_bytes, pack_weight},
-                              {kR, "F32.P16.rows", weight_bytes, pack_weight}};
+constexpr Packing kPacks[] = {whole_weight(kW), whole_weight(kR)};
 constexpr Kernel kKernels[] = {{recurrent::kTypes<float>, compute_with<Params, compute<float>>},
                                {recurrent::kTypes<double>, compute_with<Params, compute<double>>}};
 constexpr int16_t kVersions[] = {1, 7, 14, 22};

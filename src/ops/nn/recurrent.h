@@ -212,6 +212,11 @@ void each_row(const Call& call, const Sizes& s, F&& fn) {
   });
 }
 
+// The packing of a weight whose gates are multiplied all at once.
+int64_t whole_bytes(const void* params, const Shape& w);
+void pack_whole(const void* params, const Shape& w, const void* from, void* out, int threads);
+constexpr Packing whole_weight(int input) { return {input, "F32.P16.rows", whole_bytes, pack_whole}; }
+
 // Floats of either width; sequence_lens is int32.
 template <class T>
 inline constexpr TypeRule kTypes[] = {

@@ -1,8 +1,7 @@
 // ConvInteger, QLinearConv: convolutions of 8-bit integers, kept in 32 bits or quantized.
-#include <cmath>
-
 #include "core/convert.h"
-#include "kernels/gemm_generic.h"
+#include "kernels/gemm_i8.h"
+#include "kernels/requantize.h"
 #include "ops/elementwise.h"
 #include "ops/nn/conv_shape.h"
 
@@ -49,105 +48,143 @@ int64_t integer_at(const Call& call, int i, int64_t k) {
   return v;
 }
 
-// The weights with their zero points taken off.
-std::vector<int32_t> centred_weights(const Call& call, int weights, int zero_point) {
-  const Shape& w = call.shape(weights);
-  const int64_t row = w.count(1, w.rank());
-  std::vector<int32_t> out(static_cast<size_t>(w.count()));
-  std::vector<int64_t> values(static_cast<size_t>(row));
-  for (int64_t m = 0; m < w[0]; ++m) {
-    decode(call.dtype(weights), call.in(weights), m * row, row, values.data());
-    const int64_t zero = integer_at(call, zero_point, m);
-    for (int64_t i = 0; i < row; ++i)
-      out[static_cast<size_t>(m * row + i)] = static_cast<int32_t>(values[static_cast<size_t>(i)] - zero);
-  }
+std::vector<int32_t> zero_points(const Call& call, int i) {
+  std::vector<int32_t> out(static_cast<size_t>(call.has(i) ? call.count(i) : 1));
+  for (size_t k = 0; k < out.size(); ++k) out[k] = static_cast<int32_t>(integer_at(call, i, static_cast<int64_t>(k)));
   return out;
 }
 
-// Sums of products for blocks of pixels: fn(sample, first output channel, channels, first pixel, pixels, sums).
-template <class T, class F>
-Status convolve(Call& call, const ConvShape& s, const std::vector<int32_t>& w, int32_t zero, F&& fn) {
+// The weights of a group times the patches of a block of pixels.
+struct Work {
+  static constexpr int64_t kChannels = 144;  // at a time: three blocks of the product's rows
+  int64_t pixels, depth, channels, block;    // channels: of output, per group; block: pixels at a time
+  bool in_place;                             // the input is the matrix of patches
+  // Where the parts of a lane's scratch start.
+  int64_t packed, sums, end;
+
+  explicit Work(const ConvShape& s) {
+    constexpr int64_t kPatchBytes = 1 << 18, kFewest = 64, kMost = 1024;
+    pixels = s.out[0] * s.out[1] * s.out[2];
+    depth = s.channels / s.groups * s.kernel[0] * s.kernel[1] * s.kernel[2];
+    channels = s.out_channels / s.groups;
+    const int64_t fit = std::clamp(kPatchBytes / std::max<int64_t>(1, depth) / 32 * 32, kFewest, kMost);
+    const int64_t blocks = std::max<int64_t>(1, ceil_div(pixels, fit));
+    block = round_up(std::max<int64_t>(1, ceil_div(pixels, blocks)), 32);
+    in_place = true;
+    for (int d = 0; d < 3; ++d)
+      in_place = in_place && s.kernel[d] == 1 && s.stride[d] == 1 && s.pad[d] == 0 && s.in[d] == s.out[d];
+    packed = in_place ? 0 : round_up(depth * block, 64);
+    sums = packed + round_up(static_cast<int64_t>(gemm_i8_packed_bytes(block, depth)), 64);
+    end = sums + std::min(channels, kChannels) * block * 4;
+  }
+};
+
+// Sums of products for blocks of pixels: place(sample, first output channel, first pixel, lane) tells where they go and
+// how far one channel is from the next, done(sample, first output channel, channels, first pixel, pixels, sums)
+// follows.
+struct Place {
+  int32_t* at;
+  int64_t step;
+};
+template <class Where, class Done>
+Status convolve(Call& call, const ConvShape& s, int weights, int x_zero, int w_zero, Where&& where, Done&& done) {
   if (call.out_count(0) == 0) return {};
-  const int64_t m = s.out_channels / s.groups, plane = s.in[0] * s.in[1] * s.in[2];
-  const int64_t depth = s.channels / s.groups * s.kernel[0] * s.kernel[1] * s.kernel[2];
-  const T* x = call.in<T>(0);
-  auto* patches = call.scratch<int32_t>(0);
-  std::vector<int32_t> sums(static_cast<size_t>(m * patch_block(s)));
-  for (int64_t i = 0; i < s.batch * s.groups; ++i)
-    for (int64_t first = 0, pixels = s.out[0] * s.out[1] * s.out[2]; first < pixels; first += patch_block(s)) {
-      if (call.cancelled()) return call.stopped();
-      const int64_t n = std::min(patch_block(s), pixels - first);
+  const Work work(s);
+  const std::vector<int32_t> xz = zero_points(call, x_zero), wz = zero_points(call, w_zero);
+  const int64_t plane = s.channels / s.groups * s.in[0] * s.in[1] * s.in[2], blocks = ceil_div(work.pixels, work.block);
+  const auto *x = call.in<uint8_t>(0), *w = call.in<uint8_t>(weights);
+  call.parallel(s.batch * s.groups * blocks, [&](int64_t chunk, int lane) {
+    if (call.cancelled()) return;
+    const int64_t i = chunk / blocks, first = chunk % blocks * work.block, group = i % s.groups;
+    const int64_t count = std::min(work.block, work.pixels - first);
+    auto* scratch = call.scratch<uint8_t>(lane);
+    const uint8_t* patches = x + i * plane + first;
+    if (!work.in_place) {
       // What lies outside counts as the zero point.
-      gather_patches(s, x + i * (s.channels / s.groups) * plane, zero, first, n, patches);
-      for (int64_t k = 0; k < depth * n; ++k) patches[k] -= zero;
-      gemm_ref<int32_t, uint32_t>(call.threads(), m, n, depth, w.data() + i % s.groups * m * depth, depth, false,
-                                  patches, n, false, sums.data(), n);
-      fn(i / s.groups, i % s.groups * m, m, first, n, sums.data());
+      gather_patches(s, x + i * plane, static_cast<uint8_t>(xz[0]), first, count, scratch);
+      patches = scratch;
     }
-  return {};
+    gemm_i8_pack_b(call.target(), 1, patches, work.in_place ? work.pixels : count, work.depth, count,
+                   scratch + work.packed);
+    GemmI8 g;
+    g.n = count;
+    g.k = g.lda = work.depth;
+    g.a_signed = call.dtype(weights) == DType::i8;
+    g.packed_b = scratch + work.packed;
+    g.b_signed = call.dtype(0) == DType::i8;
+    g.b_zero = {xz.data(), 0};
+    for (int64_t m = 0; m < work.channels; m += Work::kChannels) {
+      const int64_t channel = group * work.channels + m;
+      const Place to = where(i / s.groups, channel, first, lane);
+      g.m = std::min(Work::kChannels, work.channels - m);
+      g.a = w + channel * work.depth;
+      g.a_zero = wz.size() == 1 ? ZeroPoints{wz.data(), 0} : ZeroPoints{wz.data() + channel, 1};
+      g.c = to.at;
+      g.ldc = to.step;
+      gemm_i8(call.target(), 1, g);
+      done(i / s.groups, channel, g.m, first, count, to);
+    }
+  });
+  return call.cancelled() ? call.stopped() : Status{};
 }
 
-template <class T>
 Status compute_integer(const ConvParams& p, Call& call) {
   const ConvShape s = conv_shape(p, call.shape(0), call.shape(1));
   const int64_t pixels = s.out[0] * s.out[1] * s.out[2];
   int32_t* y = call.out<int32_t>(0);
-  return convolve<T>(call, s, centred_weights(call, 1, 3), static_cast<int32_t>(integer_at(call, 2, 0)),
-                     [&](int64_t b, int64_t channel, int64_t m, int64_t first, int64_t n, const int32_t* sums) {
-                       for (int64_t k = 0; k < m; ++k)
-                         std::copy_n(sums + k * n, n, y + (b * s.out_channels + channel + k) * pixels + first);
-                     });
+  return convolve(
+      call, s, 1, 2, 3,
+      [&](int64_t b, int64_t channel, int64_t first, int) {
+        return Place{y + (b * s.out_channels + channel) * pixels + first, pixels};
+      },
+      [](int64_t, int64_t, int64_t, int64_t, int64_t, const Place&) {});
 }
 
-template <class T>
 Status compute_qlinear(const ConvParams& p, Call& call) {
   const ConvShape s = conv_shape(p, call.shape(kX), call.shape(kW));
-  const int64_t pixels = s.out[0] * s.out[1] * s.out[2];
+  if (call.out_count(0) == 0) return {};
+  const Work work(s);
   const int32_t* bias = call.maybe<int32_t>(kBias);
   const float *w_scale = call.in<float>(kWScale), x_scale = *call.in<float>(kXScale),
               y_scale = *call.in<float>(kYScale);
-  const bool is_signed = call.out_dtype(0) == DType::i8;
   const auto zero = static_cast<float>(integer_at(call, kYZero, 0));
-  const float low = is_signed ? -128 : 0, high = is_signed ? 127 : 255;
+  const bool is_signed = call.out_dtype(0) == DType::i8;
   auto* y = call.out<uint8_t>(0);
-  return convolve<T>(call, s, centred_weights(call, kW, kWZero), static_cast<int32_t>(integer_at(call, kXZero, 0)),
-                     [&](int64_t b, int64_t channel, int64_t m, int64_t first, int64_t n, const int32_t* sums) {
-                       for (int64_t k = 0; k < m; ++k) {
-                         const int64_t c = channel + k;
-                         const float scale = x_scale * w_scale[call.count(kWScale) == 1 ? 0 : c] / y_scale;
-                         uint8_t* to = y + (b * s.out_channels + c) * pixels + first;
-                         for (int64_t j = 0; j < n; ++j) {
-                           const auto sum = static_cast<int32_t>(static_cast<uint32_t>(sums[k * n + j]) +
-                                                                 static_cast<uint32_t>(bias ? bias[c] : 0));
-                           const float v = std::nearbyint(static_cast<float>(sum) * scale) + zero;
-                           to[j] = static_cast<uint8_t>(static_cast<int32_t>(v > low ? std::min(v, high) : low));
-                         }
-                       }
-                     });
+  return convolve(
+      call, s, kW, kXZero, kWZero,
+      [&](int64_t, int64_t, int64_t, int lane) {
+        return Place{reinterpret_cast<int32_t*>(call.scratch<uint8_t>(lane) + work.sums), work.block};
+      },
+      [&](int64_t b, int64_t channel, int64_t channels, int64_t first, int64_t count, const Place& sums) {
+        for (int64_t k = 0; k < channels; ++k) {
+          const int64_t c = channel + k;
+          const float scale = x_scale * w_scale[call.count(kWScale) == 1 ? 0 : c] / y_scale;
+          const Requantize r{&scale, 0, bias ? bias[c] : 0, zero, is_signed};
+          requantize(call.target(), r, sums.at + k * sums.step, count,
+                     y + (b * s.out_channels + c) * work.pixels + first);
+        }
+      });
 }
 
 template <int W>
 int64_t scratch(const void* params, std::span<const Shape* const> in) {
   if (in[W]->count() == 0) return 0;
-  return patch_block_bytes(conv_shape(*static_cast<const ConvParams*>(params), *in[0], *in[W]), sizeof(int32_t));
+  const Work work(conv_shape(*static_cast<const ConvParams*>(params), *in[0], *in[W]));
+  return W == kW ? work.end : work.sums;
 }
 
 void qlinear_types(TypeCall& c) { c.out[0] = c.in[kYZero]; }
 
 constexpr TypeSet kBytes = set_of(DType::i8, DType::u8);
-template <class T>
 constexpr TypeRule kIntegerTypes[] = {
-    {in_arg(0) | in_arg(2), set_of(dtype_of<T>)}, {in_arg(1) | in_arg(3), kBytes}, {out_arg(0), set_of(DType::i32)}};
-constexpr Kernel kIntegerKernels[] = {{kIntegerTypes<uint8_t>, compute_with<ConvParams, compute_integer<uint8_t>>},
-                                      {kIntegerTypes<int8_t>, compute_with<ConvParams, compute_integer<int8_t>>}};
-template <class T>
-constexpr TypeRule kQLinearTypes[] = {{in_arg(kX) | in_arg(kXZero), set_of(dtype_of<T>)},
+    {in_arg(0) | in_arg(2), kBytes}, {in_arg(1) | in_arg(3), kBytes}, {out_arg(0), set_of(DType::i32)}};
+constexpr Kernel kIntegerKernels[] = {{kIntegerTypes, compute_with<ConvParams, compute_integer>}};
+constexpr TypeRule kQLinearTypes[] = {{in_arg(kX) | in_arg(kXZero), kBytes},
                                       {in_arg(kW) | in_arg(kWZero), kBytes},
                                       {in_arg(kYZero) | out_arg(0), kBytes},
                                       {in_arg(kXScale) | in_arg(kWScale) | in_arg(kYScale), set_of(DType::f32)},
                                       {in_arg(kBias), set_of(DType::i32)}};
-constexpr Kernel kQLinearKernels[] = {{kQLinearTypes<uint8_t>, compute_with<ConvParams, compute_qlinear<uint8_t>>},
-                                      {kQLinearTypes<int8_t>, compute_with<ConvParams, compute_qlinear<int8_t>>}};
+constexpr Kernel kQLinearKernels[] = {{kQLinearTypes, compute_with<ConvParams, compute_qlinear>}};
 constexpr int16_t kVersions[] = {10};
 
 }  // namespace

@@ -2,7 +2,9 @@
 #pragma once
 #include "core/convert.h"
 #include "kernels/gemm_generic.h"
+#include "kernels/gemm_i8.h"
 #include "ops/nn/matmul_shape.h"
+#include "ops/nn/panel_room.h"
 
 namespace tessera {
 
@@ -43,6 +45,7 @@ class PerLine {
     if (values_.size() == 1) return values_[0];
     return values_[static_cast<size_t>(per_matrix_ ? index * lines + line : line)];
   }
+  bool one() const { return values_.size() == 1; }
   void round_each(DType type) {
     std::vector<uint16_t> bits(values_.size());
     encode(type, bits.data(), 0, static_cast<int64_t>(values_.size()), values_.data());
@@ -72,6 +75,87 @@ std::vector<E> centred(const Call& call, int i, int zero_point, bool rows) {
     }
   }
   return out;
+}
+
+// Zero points per line of a matrix of bytes, as checked above.
+class LineZeros {
+ public:
+  LineZeros(const Call& call, int i) {
+    if (!call.has(i)) return;
+    std::vector<int64_t> values(static_cast<size_t>(call.count(i)));
+    decode(call.dtype(i), call.in(i), 0, call.count(i), values.data());
+    values_.assign(values.begin(), values.end());
+    per_matrix_ = call.shape(i).rank() > 1;
+  }
+  bool one() const { return values_.size() <= 1; }
+  // Of matrix `index` of the input's batch; `lines`: how many a matrix has.
+  ZeroPoints of(int64_t index, int64_t lines) const {
+    if (values_.empty()) return {};
+    if (one()) return {values_.data(), 0};
+    return {values_.data() + (per_matrix_ ? index * lines : 0), 1};
+  }
+
+ private:
+  std::vector<int32_t> values_;
+  bool per_matrix_ = false;
+};
+
+// The inputs of a product of bytes.
+struct ByteMatrices {
+  int a, a_zero, b, b_zero;
+};
+
+// Products of all matrices of a batch, modulo 2^32. Before each, place(i) tells where matrix i of the output goes;
+// after it, done(i, a_index, b_index) is called.
+template <class Place, class Done>
+Status integer_products(Call& call, const MatMulBatch& p, const ByteMatrices& in, Place&& place, Done&& done) {
+  const LineZeros a_zero(call, in.a_zero), b_zero(call, in.b_zero);
+  const auto *a = call.in<uint8_t>(in.a), *b = call.in<uint8_t>(in.b);
+  GemmI8 g;
+  g.m = p.m;
+  g.n = p.n;
+  g.k = p.k;
+  g.lda = p.k;
+  g.ldc = p.n;
+  g.a_signed = call.dtype(in.a) == DType::i8;
+  g.b_signed = call.dtype(in.b) == DType::i8;
+  g.packed_b = call.packed(in.b);
+  PanelRoom room;
+  void* panel = nullptr;
+  if (!g.packed_b) {
+    TRY_ASSIGN(fresh, room.get(call, static_cast<int64_t>(gemm_i8_packed_bytes(p.n, p.k))));
+    panel = fresh;
+  }
+  int64_t packed_index = -1;
+  p.each([&](int64_t i, int64_t ia, int64_t ib) {
+    if (panel && ib != packed_index) {
+      gemm_i8_pack_b(call.target(), call.threads(), b + ib * p.k * p.n, p.n, p.k, p.n, panel);
+      g.packed_b = panel;
+      packed_index = ib;
+    }
+    g.a = a + ia * p.m * p.k;
+    g.a_zero = a_zero.of(ia, p.m);
+    g.b_zero = b_zero.of(ib, p.n);
+    g.c = place(i);
+    gemm_i8(call.target(), call.threads(), g);
+    done(i, ia, ib);
+  });
+  return {};
+}
+
+// For an operator whose input B is the right matrix.
+inline int64_t packed_byte_matrix(const void*, const Shape& b) {
+  return b.rank() == 2 ? static_cast<int64_t>(gemm_i8_packed_bytes(b[1], b[0])) : 0;
+}
+inline void pack_byte_matrix(const void*, const Shape& b, const void* weight, void* out, int threads) {
+  gemm_i8_pack_b(best_target(), threads, weight, b[1], b[0], b[1], out);
+}
+template <int B>
+int64_t byte_matrix_scratch(const void*, std::span<const Shape* const> in) {
+  const Shape& b = *in[B];
+  if (b.rank() == 0) return 0;
+  const int r = b.rank();
+  return panel_scratch(static_cast<int64_t>(gemm_i8_packed_bytes(r > 1 ? b[r - 1] : 1, b[r > 1 ? r - 2 : 0])));
 }
 
 }  // namespace tessera

@@ -13,15 +13,12 @@ Status shape(ShapeCall<D>& c) {
 
 Status compute(Call& call) {
   const MatMulBatch p(call.shape(0), call.shape(1), call.out_shape(0));
-  const std::vector<int32_t> a = centred<int32_t>(call, 0, 2, true), b = centred<int32_t>(call, 1, 3, false);
   int32_t* y = call.out<int32_t>(0);
-  p.each([&](int64_t i, int64_t ia, int64_t ib) {
-    gemm_ref<int32_t, uint32_t>(call.threads(), p.m, p.n, p.k, a.data() + ia * p.m * p.k, p.k, false,
-                                b.data() + ib * p.k * p.n, p.n, false, y + i * p.m * p.n, p.n);
-  });
-  return {};
+  return integer_products(
+      call, p, {0, 2, 1, 3}, [&](int64_t i) { return y + i * p.m * p.n; }, [](int64_t, int64_t, int64_t) {});
 }
 
+constexpr Packing kPacks[] = {{1, "I8.P16x4", packed_byte_matrix, pack_byte_matrix}};
 constexpr TypeSet kBytes = set_of(DType::i8, DType::u8);
 constexpr TypeRule kTypes[] = {
     {in_arg(0) | in_arg(2), kBytes}, {in_arg(1) | in_arg(3), kBytes}, {out_arg(0), set_of(DType::i32)}};
@@ -35,7 +32,9 @@ extern constexpr Op kMatMulInteger{.domain = "",
                                    .versions = kVersions,
                                    .types = type_always<DType::i32>,
                                    .shape = shape_plain<int64_t, shape<int64_t>>,
-                                   .kernels = kKernels};
+                                   .kernels = kKernels,
+                                   .scratch = byte_matrix_scratch<1>,
+                                   .packs = kPacks};
 extern constexpr OpInference kMatMulIntegerInference{.shape = shape_plain<Dim, shape<Dim>>};
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
 // ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd, ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp,
 // ReduceSumSquare: the elements along some axes become one.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -48,7 +49,6 @@ template <class D>
 int mark_axes(const Params& p, std::span<const D> axes, int rank, bool* reduced) {
   std::fill_n(reduced, kMaxRank, axes.empty() && !p.noop_with_empty_axes);
   for (size_t i = 0; i < axes.size(); ++i) {
-    if (!known(axes[i])) return static_cast<int>(i);
     const auto axis = normalize_axis(number(axes[i]), rank);
     if (!axis) return static_cast<int>(i);
     reduced[*axis] = true;
@@ -63,7 +63,7 @@ Status shape(const Params& p, ShapeCall<D>& c) {
   if (c.has(1)) {
     if (c.rank(1) != 1) return c.refuse(1, "a list of axes");
     const auto content = c.content(1);
-    if (!content) {
+    if (!content || !std::all_of(content->begin(), content->end(), [](const D& d) { return known(d); })) {
       const D n = c.dim(1, 0);
       const bool exact = known(n) && number(n) > 0 && number(n) <= rank;
       return c.unknown(0, p.keepdims ? rank : exact ? rank - static_cast<int>(number(n)) : -1);

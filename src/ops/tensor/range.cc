@@ -7,6 +7,14 @@
 namespace tessera {
 namespace {
 
+struct Params {
+  DType stash = DType::f32;  // the type in which ranges of half floats are counted
+};
+Status parse(Attrs& a, Params& p) {
+  a.get("stash_type", p.stash);
+  return {};
+}
+
 // Elements from start to limit; nothing when delta is zero or there would be more than memory could ever hold.
 std::optional<int64_t> count_of(int64_t start, int64_t limit, int64_t delta) {
   if (delta == 0) return {};
@@ -18,8 +26,8 @@ std::optional<int64_t> count_of(int64_t start, int64_t limit, int64_t delta) {
   if (n > uint64_t{1} << 48) return {};
   return static_cast<int64_t>(n);
 }
-std::optional<int64_t> count_of(DType t, double start, double limit, double delta) {
-  const double distance = t == DType::f64 ? limit - start : static_cast<float>(limit) - static_cast<float>(start);
+std::optional<int64_t> count_of(bool wide, double start, double limit, double delta) {
+  const double distance = wide ? limit - start : static_cast<float>(limit) - static_cast<float>(start);
   const double n = std::ceil(distance / delta);
   if (delta == 0 || !(n < 0x1p48)) return {};
   return n > 0 ? static_cast<int64_t>(n) : 0;
@@ -36,7 +44,7 @@ Status check_scalars(ShapeCall<D>& c) {
   return {};
 }
 
-Status shape(const void*, ShapeCall<int64_t>& c) {
+Status shape(const Params& p, ShapeCall<int64_t>& c) {
   TRY(check_scalars(c));
   std::optional<int64_t> n;
   if (kInts.has(c.dtype(0))) {
@@ -50,7 +58,8 @@ Status shape(const void*, ShapeCall<int64_t>& c) {
   } else {
     const auto start = c.real(0), limit = c.real(1), delta = c.real(2);
     if (!start || !limit || !delta) return c.unknown(0, 1);
-    n = count_of(c.dtype(0), *start, *limit, *delta);
+    const bool wide = c.dtype(0) == DType::f64 || (kHalfFloats.has(c.dtype(0)) && p.stash == DType::f64);
+    n = count_of(wide, *start, *limit, *delta);
   }
   if (!n) return c.refuse(2, kWanted);
   return c.set(0, DimVec<int64_t>{*n});
@@ -95,16 +104,22 @@ Status compute(Call& call) {
   return {};
 }
 
-// The half types count in float, each element rounded once.
-Status compute_half(Call& call) {
-  float start, delta;
+template <class C>
+void fill_half(Call& call) {
+  C start, delta;
   decode(call.dtype(0), call.in(0), 0, 1, &start);
   decode(call.dtype(2), call.in(2), 0, 1, &delta);
   for (int64_t i = 0, n = call.out_count(0); i < n; ++i) {
-    const float v = start + static_cast<float>(i) * delta;
+    const C v = start + static_cast<C>(i) * delta;
     encode(call.dtype(0), call.out(0), i, 1, &v);
   }
-  return {};
+}
+
+// The half types count in the type of stash_type, each element rounded once.
+Status compute_half(const Params& p, Call& call) {
+  if (p.stash == DType::f64) return fill_half<double>(call), Status{};
+  if (p.stash != DType::f32) return invalid_graph("its stash_type is {}, wanted float or double", name_of(p.stash));
+  return fill_half<float>(call), Status{};
 }
 
 constexpr uint32_t kAll = in_arg(0) | in_arg(1) | in_arg(2) | out_arg(0);
@@ -114,7 +129,7 @@ constexpr TypeRule kHalf[] = {{kAll, kHalfFloats}};
 constexpr Kernel kKernels[] = {
     {kOf<float>, compute_plain<compute<float>>},     {kOf<double>, compute_plain<compute<double>>},
     {kOf<int16_t>, compute_plain<compute<int16_t>>}, {kOf<int32_t>, compute_plain<compute<int32_t>>},
-    {kOf<int64_t>, compute_plain<compute<int64_t>>}, {kHalf, compute_plain<compute_half>}};
+    {kOf<int64_t>, compute_plain<compute<int64_t>>}, {kHalf, compute_with<Params, compute_half>}};
 constexpr int16_t kVersions[] = {11, 27};
 
 }  // namespace
@@ -122,7 +137,8 @@ constexpr int16_t kVersions[] = {11, 27};
 extern constexpr Op kRange{.domain = "",
                            .name = "Range",
                            .versions = kVersions,
-                           .shape = shape,
+                           .parse = parse_params<Params, parse>,
+                           .shape = shape_with<Params, int64_t, shape>,
                            .kernels = kKernels,
                            .shape_inputs = in_arg(0) | in_arg(1) | in_arg(2)};
 extern constexpr OpInference kRangeInference{.shape = infer_shape};

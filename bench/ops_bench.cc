@@ -1,0 +1,274 @@
+// ops_bench: single operators with constant weights, ours beside a peer library, in one run.
+//
+// Per case a model of one node is written; both libraries run it in bursts in turn. The least CPU time of a burst
+// counts. The share of the limit is that of the multiply-add probe, or for products of a few rows that of reading the
+// weights.
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <memory>
+
+#include "formats/onnx/writer.h"
+#include "peer.h"
+#include "probe.h"
+
+namespace {
+
+using namespace tessera;
+using namespace tessera::bench;
+
+struct Case {
+  std::string group, name, op;
+  std::vector<int64_t> x, w, y;
+  DType x_type = DType::f32, w_type = DType::f32;
+  std::vector<ir::Attribute> attributes;
+  double operations = 0;   // multiply-adds, twice
+  int64_t read_bytes = 0;  // of weights, if reading them may be the limit
+};
+
+std::string joined(std::initializer_list<int64_t> sizes) {
+  std::string out;
+  for (const int64_t s : sizes) out += (out.empty() ? "" : "x") + std::to_string(s);
+  return out;
+}
+
+double product_of(const std::vector<int64_t>& sizes) {
+  double p = 1;
+  for (const int64_t s : sizes) p *= static_cast<double>(s);
+  return p;
+}
+
+// Products of m x k and k x n.
+void add_products(std::vector<Case>& out) {
+  constexpr int64_t kSizes[][3] = {
+      {1, 768, 768},   {1, 768, 3072},  {1, 4096, 4096},  {2, 768, 768},   {4, 768, 768},      {8, 768, 3072},
+      {15, 768, 768},  {16, 768, 768},  {64, 64, 64},     {128, 768, 768}, {128, 3072, 768},   {128, 768, 3072},
+      {512, 512, 512}, {49, 512, 4608}, {197, 1000, 768}, {3136, 64, 576}, {1024, 1024, 1024}, {2048, 2048, 2048}};
+  for (const auto& [m, n, k] : kSizes) {
+    Case c{"matmul", "MatMul " + joined({m, n, k}), "MatMul", {m, k}, {k, n}, {m, n}};
+    c.operations = 2.0 * static_cast<double>(m * n) * static_cast<double>(k);
+    if (m < 16) c.read_bytes = 4 * n * k;
+    out.push_back(c);
+    if (m > 1 && m < 1024) {
+      c.group = "gemm";
+      c.name = "Gemm transB " + joined({m, n, k});
+      c.op = "Gemm";
+      c.w = {n, k};
+      c.attributes = {ir::Attribute::integer("transB", 1)};
+      out.push_back(c);
+    }
+  }
+  for (const auto& [m, n, k] : kSizes) {
+    if (m > 1024 || n > 3072) continue;
+    for (const DType w_type : {DType::i8, DType::u8}) {
+      Case c{"int8",          "MatMulInteger u8" + std::string(w_type == DType::i8 ? "s8 " : "u8 ") + joined({m, n, k}),
+             "MatMulInteger", {m, k},
+             {k, n},          {m, n},
+             DType::u8,       w_type};
+      c.operations = 2.0 * static_cast<double>(m * n) * static_cast<double>(k);
+      out.push_back(c);
+    }
+  }
+}
+
+struct Layer {
+  int64_t channels, out_channels, groups, size, kernel, stride;
+};
+
+void add_layers(std::vector<Case>& out, const char* network, std::span<const Layer> layers) {
+  for (const Layer& l : layers) {
+    const bool depthwise = l.groups > 1 && l.groups == l.channels;
+    const int64_t pad = l.kernel / 2, side = (l.size + 2 * pad - l.kernel) / l.stride + 1;
+    Case c;
+    c.group = depthwise ? std::string(network) + "_dw" : network;
+    c.name = std::string(depthwise ? "dw" : "") + joined({l.kernel, l.kernel}) +
+             (l.stride > 1 ? "s" + std::to_string(l.stride) : "") + " " + std::to_string(l.channels) + "-" +
+             std::to_string(l.out_channels) + " @" + std::to_string(l.size);
+    c.op = "Conv";
+    c.x = {1, l.channels, l.size, l.size};
+    c.w = {l.out_channels, l.channels / l.groups, l.kernel, l.kernel};
+    c.y = {1, l.out_channels, side, side};
+    c.attributes = {ir::Attribute::integers("pads", {pad, pad, pad, pad}),
+                    ir::Attribute::integers("strides", {l.stride, l.stride}),
+                    ir::Attribute::integer("group", l.groups)};
+    c.operations = 2 * product_of(c.w) * static_cast<double>(side * side);
+    out.push_back(c);
+    if (network != std::string("resnet50") || l.kernel > 3) continue;
+    c.group = "conv_int8";
+    c.op = "ConvInteger";
+    c.name = "ConvInteger " + c.name;
+    c.x_type = c.w_type = DType::u8;
+    out.push_back(c);
+  }
+}
+
+void add_convolutions(std::vector<Case>& out) {
+  constexpr Layer kResNet[] = {
+      {3, 64, 1, 224, 7, 2},   {64, 64, 1, 56, 1, 1},    {64, 64, 1, 56, 3, 1},    {64, 256, 1, 56, 1, 1},
+      {256, 64, 1, 56, 1, 1},  {256, 128, 1, 56, 1, 1},  {128, 128, 1, 56, 3, 2},  {256, 512, 1, 56, 1, 2},
+      {128, 512, 1, 28, 1, 1}, {512, 128, 1, 28, 1, 1},  {128, 128, 1, 28, 3, 1},  {512, 256, 1, 28, 1, 1},
+      {256, 256, 1, 28, 3, 2}, {512, 1024, 1, 28, 1, 2}, {256, 1024, 1, 14, 1, 1}, {1024, 256, 1, 14, 1, 1},
+      {256, 256, 1, 14, 3, 1}, {1024, 512, 1, 14, 1, 1}, {512, 512, 1, 14, 3, 2},  {1024, 2048, 1, 14, 1, 2},
+      {512, 2048, 1, 7, 1, 1}, {2048, 512, 1, 7, 1, 1},  {512, 512, 1, 7, 3, 1}};
+  constexpr Layer kMobileNet[] = {
+      {3, 16, 1, 224, 3, 2},     {16, 16, 16, 112, 3, 1},   {16, 16, 1, 112, 1, 1},    {16, 64, 1, 112, 1, 1},
+      {64, 64, 64, 112, 3, 2},   {64, 24, 1, 56, 1, 1},     {24, 72, 1, 56, 1, 1},     {72, 72, 72, 56, 3, 1},
+      {72, 24, 1, 56, 1, 1},     {72, 72, 72, 56, 5, 2},    {72, 40, 1, 28, 1, 1},     {40, 120, 1, 28, 1, 1},
+      {120, 120, 120, 28, 5, 1}, {120, 40, 1, 28, 1, 1},    {40, 240, 1, 28, 1, 1},    {240, 240, 240, 28, 3, 2},
+      {240, 80, 1, 14, 1, 1},    {80, 200, 1, 14, 1, 1},    {200, 200, 200, 14, 3, 1}, {200, 80, 1, 14, 1, 1},
+      {80, 480, 1, 14, 1, 1},    {480, 480, 480, 14, 3, 1}, {480, 112, 1, 14, 1, 1},   {112, 672, 1, 14, 1, 1},
+      {672, 672, 672, 14, 5, 2}, {672, 160, 1, 7, 1, 1},    {160, 960, 1, 7, 1, 1},    {960, 960, 960, 7, 5, 1},
+      {960, 160, 1, 7, 1, 1},    {960, 240, 1, 1, 1, 1},    {240, 960, 1, 1, 1, 1}};
+  constexpr Layer kOther[] = {{1, 8, 1, 28, 5, 1},      {8, 16, 1, 14, 5, 1},     {32, 64, 1, 24, 3, 1},
+                              {128, 128, 32, 28, 3, 1}, {256, 256, 32, 14, 3, 1}, {20, 50, 1, 12, 5, 1}};
+  add_layers(out, "resnet50", kResNet);
+  add_layers(out, "mobilenet", kMobileNet);
+  add_layers(out, "other", kOther);
+}
+
+Result<Tensor> weights_of(const Case& c) {
+  TRY_ASSIGN(t, Tensor::allocate(c.w_type, Shape(c.w)));
+  uint32_t state = 12345;
+  for (int64_t i = 0; i < t.shape().count(); ++i) {
+    state = state * 1664525u + 1013904223u;
+    if (c.w_type == DType::f32)
+      static_cast<float*>(t.mutable_data())[i] = static_cast<float>(state >> 8) / 8388608.0f - 1.0f;
+    else
+      static_cast<uint8_t*>(t.mutable_data())[i] = static_cast<uint8_t>(state >> 24);
+  }
+  return t;
+}
+
+Status write(const Case& c, const std::string& path) {
+  ir::GraphBuilder g;
+  const auto dims = [](const std::vector<int64_t>& sizes) { return std::vector<Dim>(sizes.begin(), sizes.end()); };
+  TRY(g.input("x", Fact::tensor(c.x_type, dims(c.x))));
+  g.output("y", Fact::tensor(c.w_type == DType::f32 ? DType::f32 : DType::i32, dims(c.y)));
+  TRY_ASSIGN(w, weights_of(c));
+  TRY(g.initializer("w", Weight::from(w)));
+  ir::Node n;
+  n.op_type = c.op;
+  n.name = "node";
+  n.attributes = c.attributes;
+  const std::string_view in[] = {"x", "w"}, out[] = {"y"};
+  TRY(g.node(std::move(n), in, out));
+  Model model;
+  model.ir_version = 8;
+  model.opsets = {{"", 13}};
+  model.graph = g.finish();
+  return onnx::save_model(model, path);
+}
+
+struct Options {
+  std::string ours, peer, filter, group;
+  int threads = 1;
+  double seconds = 0.5;
+  bool no_optimisation = false;
+};
+
+struct Group {
+  double log_sum = 0, least = 1e9;
+  int count = 0;
+};
+
+// Runs the case on both sides; seconds per run, 0 where a side cannot.
+struct Measured {
+  double seconds[2] = {}, limit = 0;  // limit: 1e9 operations per second
+  std::string error;
+};
+
+Measured measure(const Case& c, const std::string& path, const Options& o) {
+  Measured m;
+  std::unique_ptr<Worker> workers[2];
+  const std::string libraries[] = {o.ours, o.peer};
+  int64_t count[2] = {1, 1};
+  constexpr int kBursts = 16;
+  const double burst = o.seconds / kBursts;
+  for (int side = 0; side < 2; ++side) {
+    if (libraries[side].empty()) continue;
+    Job job;
+    job.library = libraries[side];
+    job.model = path;
+    job.threads = o.threads;
+    job.optimise = !o.no_optimisation;
+    workers[side] = std::make_unique<Worker>(job);
+    workers[side]->ask("load");
+    workers[side]->ask("first");
+    const std::vector<double> t = workers[side]->ask("loop 2");
+    if (t.empty())
+      m.error += std::string(side ? "peer: " : "ours: ") + workers[side]->error();
+    else
+      count[side] = std::max<int64_t>(1, static_cast<int64_t>(burst / std::max(t[0] / 2, 1e-7)));
+  }
+  std::vector<float> memory(static_cast<size_t>(c.read_bytes / 4));
+  for (int b = 0; b < kBursts; ++b) {
+    for (int side = 0; side < 2; ++side) {
+      if (!workers[side]) continue;
+      const std::vector<double> t = workers[side]->ask("loop " + std::to_string(count[side]));
+      if (t.empty()) continue;
+      const double each = t[0] / static_cast<double>(count[side]);
+      if (m.seconds[side] == 0 || each < m.seconds[side]) m.seconds[side] = each;
+    }
+    double limit = probe_flops(best_target(), o.threads);
+    if (c.read_bytes)
+      limit =
+          std::min(limit, c.operations / static_cast<double>(c.read_bytes) * probe_read(memory.data(), c.read_bytes));
+    m.limit = std::max(m.limit, limit);
+  }
+  return m;
+}
+
+void report(const Case& c, const Measured& m, const Options& o, std::vector<std::pair<std::string, Group>>& groups) {
+  const double rate = m.seconds[0] > 0 ? c.operations / m.seconds[0] * 1e-9 : 0;
+  const double ratio = m.seconds[0] > 0 ? m.seconds[1] / m.seconds[0] : 0;
+  std::printf("%-6s %dt %-12s %-34s %9.4f ms  peer %9.4f ms  peer/ours %6.3f  %7.1f G/s  %5.1f %% %s\n",
+              std::string(target_name(best_target())).c_str(), o.threads, c.group.c_str(), c.name.c_str(),
+              m.seconds[0] * 1e3, m.seconds[1] * 1e3, ratio, rate, 100 * rate / m.limit, m.error.c_str());
+  if (ratio <= 0) return;
+  auto at = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == c.group; });
+  if (at == groups.end()) at = groups.insert(groups.end(), {c.group, {}});
+  at->second.log_sum += std::log(ratio);
+  at->second.least = std::min(at->second.least, ratio);
+  ++at->second.count;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  if (int status; is_worker(argc, argv, &status)) return status;
+  CLI::App app{"Measure single operators with Tessera and a peer library, interleaved in one run"};
+  app.footer(
+      "Examples:\n  ops_bench\n  TESSERA_TARGET=avx2 ops_bench --group matmul,resnet50\n"
+      "  ops_bench --filter 768 --seconds 2 --peer /path/to/libonnxruntime.so\n");
+  Options o;
+  o.ours = find_ours();
+  std::vector<std::string> only;
+  app.add_option("--peer", o.peer, "Library with ORT's C ABI (default: the onnxruntime wheel in build/venv)");
+  app.add_option("--ours", o.ours, "Our library");
+  app.add_option("--threads", o.threads, "Threads of both");
+  app.add_option("--seconds", o.seconds, "Seconds of runs per case and library");
+  app.add_option("--filter", o.filter, "Only cases whose name contains this");
+  app.add_option("--group", only, "Only these groups")->delimiter(',');
+  app.add_flag("--no-rewrites", o.no_optimisation, "Turn graph rewrites off on both sides");
+  CLI11_PARSE(app, argc, argv);
+  if (o.peer.empty()) o.peer = find_peer();
+  if (o.threads > 1) clock_in_use = CLOCK_MONOTONIC;
+  std::vector<Case> cases;
+  add_products(cases);
+  add_convolutions(cases);
+  const std::string path = (fs::temp_directory_path() / format("ops_bench_{}.onnx", int64_t{getpid()})).string();
+  std::vector<std::pair<std::string, Group>> groups;
+  for (const Case& c : cases) {
+    if (c.name.find(o.filter) == std::string::npos) continue;
+    if (!only.empty() && std::find(only.begin(), only.end(), c.group) == only.end()) continue;
+    if (const Status s = write(c, path); !s.ok()) {
+      std::fprintf(stderr, "%s\n", s.message().c_str());
+      return 1;
+    }
+    report(c, measure(c, path, o), o, groups);
+  }
+  fs::remove(path);
+  for (const auto& [name, g] : groups)
+    std::printf("%-12s %3d cases: geometric mean of peer/ours %.3f, least %.3f\n", name.c_str(), g.count,
+                std::exp(g.log_sum / g.count), g.least);
+}

@@ -1,0 +1,454 @@
+#include "kernels/gemm_i8.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked.h"
+#include "base/thread_pool.h"
+#include "kernels/targets.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gemm_i8.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+#ifndef TESSERA_KERNELS_GEMM_I8_SHARED_
+#define TESSERA_KERNELS_GEMM_I8_SHARED_
+namespace tessera {
+namespace gemm_i8_parts {
+
+constexpr int kPanel = 16;  // columns of a panel
+constexpr int kQuad = 4;    // steps of k side by side
+constexpr int kPanelBytes = kPanel * kQuad;
+constexpr int64_t kRows = 48;     // of A at a time, beside a row of ones
+constexpr int64_t kDepth = 1024;  // steps of k at a time, or half of it as 16-bit numbers
+constexpr int kMostColumns = 32;  // of a tile
+
+// Products are formed of A shifted to unsigned numbers and B shifted to signed ones. With x = a - a_zero and y = b -
+// b_zero, the sum of x * y is the sum of a * y less a_zero times the sum of y, and so on: the sums of b come from a row
+// of ones in front of A, which is left out if all a_zero are 0; the sums of a come from packing it.
+struct Block {
+  const GemmI8* g;
+  int64_t i0, i1, p0, p1;  // rows, panels
+  bool ones;               // a row of ones goes first
+};
+
+struct Kernels {
+  void (*block)(const Block&);
+  // `quads` groups of four rows of 16 columns, ldb apart, side by side.
+  void (*pack)(const uint8_t* b, int64_t ldb, int64_t quads, uint8_t* out);
+};
+
+}  // namespace gemm_i8_parts
+}  // namespace tessera
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera {
+namespace HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+using namespace gemm_i8_parts;
+
+struct Tile {
+  const void* a;  // rows a_row bytes apart
+  int64_t a_row;
+  const uint8_t* b;
+  int64_t panel;  // bytes to the second panel, 0 if there is none
+  int64_t quads;
+  uint8_t flip;  // 0x80 turns unsigned bytes into signed ones 128 below
+};
+// product[row * columns + column].
+using Multiply = void(const Tile&, int32_t* product);
+
+// Widths and heights of tiles, and whether A is packed as 16-bit numbers.
+template <bool kDot>
+struct Form;
+
+#if HWY_TARGET == HWY_AVX3
+#define TESSERA_DOT __attribute__((target(HWY_TARGET_STR ",avx512vnni")))
+
+template <int kHeight>
+TESSERA_DOT HWY_NOINLINE void multiply_dot(const Tile& t, int32_t* product) {
+  constexpr int kSets = kHeight <= 2 ? 2 : 1;
+  __m512i acc[kSets][kHeight][2];
+#pragma GCC unroll 2
+  for (int s = 0; s < kSets; ++s)
+#pragma GCC unroll 16
+    for (int i = 0; i < kHeight; ++i) acc[s][i][0] = acc[s][i][1] = _mm512_setzero_si512();
+  const auto* a = static_cast<const uint8_t*>(t.a);
+  const uint8_t* b = t.b;
+  const __m512i flip = _mm512_set1_epi8(static_cast<char>(t.flip));
+  int64_t q = t.quads;
+  const auto step = [&](int s) __attribute__((always_inline, target(HWY_TARGET_STR ",avx512vnni"))) {
+    const __m512i b0 = _mm512_xor_si512(_mm512_loadu_si512(b), flip);
+    const __m512i b1 = _mm512_xor_si512(_mm512_loadu_si512(b + t.panel), flip);
+    __builtin_prefetch(b + 32 * kPanelBytes);
+    __builtin_prefetch(b + t.panel + 32 * kPanelBytes);
+#pragma GCC unroll 16
+    for (int i = 0; i < kHeight; ++i) {
+      int32_t four;
+      __builtin_memcpy(&four, a + i * t.a_row, 4);
+      const __m512i av = _mm512_set1_epi32(four);
+      acc[s][i][0] = _mm512_dpbusd_epi32(acc[s][i][0], av, b0);
+      acc[s][i][1] = _mm512_dpbusd_epi32(acc[s][i][1], av, b1);
+    }
+    a += kQuad;
+    b += kPanelBytes;
+  };
+  for (; q >= kSets; q -= kSets)
+#pragma GCC unroll 2
+    for (int s = 0; s < kSets; ++s) step(s);
+  if (kSets == 2 && q > 0) step(0);
+#pragma GCC unroll 16
+  for (int i = 0; i < kHeight; ++i)
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; ++j) {
+      if (kSets == 2) acc[0][i][j] = _mm512_add_epi32(acc[0][i][j], acc[kSets - 1][i][j]);
+      _mm512_storeu_si512(product + i * 32 + j * 16, acc[0][i][j]);
+    }
+}
+#undef TESSERA_DOT
+
+template <>
+struct Form<true> {
+  static constexpr bool kWideA = false;
+  static constexpr int kColumns = 32;
+  static HWY_INLINE int next_rows(int64_t left) {
+    constexpr unsigned char kHeights[24] = {0,  1,  2, 3,  4, 3,  6,  4,  8,  6,  10, 8,
+                                            12, 10, 8, 12, 8, 10, 10, 12, 10, 12, 12, 12};
+    return left >= 24 ? 12 : kHeights[left];
+  }
+  static HWY_INLINE Multiply* multiply_for(int rows) {
+    static constexpr Multiply* kTable[13] = {
+        nullptr, multiply_dot<1>, multiply_dot<2>, multiply_dot<3>,  multiply_dot<4>, nullptr,         multiply_dot<6>,
+        nullptr, multiply_dot<8>, nullptr,         multiply_dot<10>, nullptr,         multiply_dot<12>};
+    return kTable[rows];
+  }
+};
+#endif
+
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
+// 16-bit products of pairs, added in 32 bits: two sums for each column. Two vectors of sums a row at a time.
+template <int kHeight>
+HWY_NOINLINE void multiply_wide(const Tile& t, int32_t* product) {
+  const hn::CappedTag<int32_t, 16> d32;
+  const hn::Repartition<int16_t, decltype(d32)> d16;
+  const hn::Repartition<int64_t, decltype(d32)> d64;
+  const hn::Rebind<int8_t, decltype(d16)> d8;
+  constexpr int kLanes16 = static_cast<int>(hn::MaxLanes(d16)), kColumns = kLanes16 / 2;
+  const auto flip = hn::Set(d8, static_cast<int8_t>(t.flip));
+  auto unused = hn::Zero(d32);
+  for (int first = 0; first < kPanel; first += kColumns) {
+    hn::Vec<decltype(d32)> acc[kHeight][2];
+#pragma GCC unroll 16
+    for (int i = 0; i < kHeight; ++i) acc[i][0] = acc[i][1] = hn::Zero(d32);
+    const auto* a = static_cast<const uint8_t*>(t.a);
+    const auto* b = reinterpret_cast<const int8_t*>(t.b) + first * kQuad;
+    for (int64_t q = t.quads; q > 0; --q) {
+      __builtin_prefetch(b + 32 * kPanelBytes);
+      const auto b0 = hn::PromoteTo(d16, hn::Xor(hn::LoadU(d8, b), flip));
+      const auto b1 = hn::PromoteTo(d16, hn::Xor(hn::LoadU(d8, b + kLanes16), flip));
+#pragma GCC unroll 16
+      for (int i = 0; i < kHeight; ++i) {
+        int64_t four;
+        __builtin_memcpy(&four, a + i * t.a_row, 8);
+        const auto av = hn::BitCast(d16, hn::Set(d64, four));
+        acc[i][0] = hn::ReorderWidenMulAccumulate(d32, av, b0, acc[i][0], unused);
+        acc[i][1] = hn::ReorderWidenMulAccumulate(d32, av, b1, acc[i][1], unused);
+      }
+      a += 2 * kQuad;
+      b += kPanelBytes;
+    }
+    HWY_ALIGN int32_t sums[2 * kPanel];
+#pragma GCC unroll 16
+    for (int i = 0; i < kHeight; ++i) {
+      hn::Store(acc[i][0], d32, sums);
+      hn::Store(acc[i][1], d32, sums + kColumns);
+      for (int j = 0; j < kColumns; ++j)
+        product[i * kPanel + first + j] =
+            static_cast<int32_t>(static_cast<uint32_t>(sums[2 * j]) + static_cast<uint32_t>(sums[2 * j + 1]));
+    }
+  }
+}
+
+template <>
+struct Form<false> {
+  static constexpr bool kWideA = true;
+  static constexpr int kColumns = kPanel;
+#if HWY_TARGET == HWY_AVX3
+  static HWY_INLINE int next_rows(int64_t left) { return left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1; }
+  static HWY_INLINE Multiply* multiply_for(int rows) {
+    static constexpr Multiply* kTable[9] = {nullptr, multiply_wide<1>, multiply_wide<2>,
+                                            nullptr, multiply_wide<4>, nullptr,
+                                            nullptr, nullptr,          multiply_wide<8>};
+    return kTable[rows];
+  }
+#else
+  static HWY_INLINE int next_rows(int64_t left) {
+    constexpr unsigned char kHeights[10] = {0, 1, 2, 3, 4, 5, 3, 4, 4, 5};
+    return left >= 10 ? 5 : kHeights[left];
+  }
+  static HWY_INLINE Multiply* multiply_for(int rows) {
+    static constexpr Multiply* kTable[6] = {nullptr,          multiply_wide<1>, multiply_wide<2>,
+                                            multiply_wide<3>, multiply_wide<4>, multiply_wide<5>};
+    return kTable[rows];
+  }
+#endif
+};
+#else
+HWY_NOINLINE void multiply_plain(const Tile& t, int32_t* product) {
+  uint32_t sums[kPanel] = {};
+  const auto* a = static_cast<const int16_t*>(t.a);
+  const uint8_t* b = t.b;
+  for (int64_t q = 0; q < t.quads; ++q, a += kQuad, b += kPanelBytes)
+    for (int j = 0; j < kPanel; ++j)
+      for (int k = 0; k < kQuad; ++k)
+        sums[j] += static_cast<uint32_t>(a[k] * static_cast<int8_t>(b[j * kQuad + k] ^ t.flip));
+  for (int j = 0; j < kPanel; ++j) product[j] = static_cast<int32_t>(sums[j]);
+}
+
+template <>
+struct Form<false> {
+  static constexpr bool kWideA = true;
+  static constexpr int kColumns = kPanel;
+  static HWY_INLINE int next_rows(int64_t) { return 1; }
+  static HWY_INLINE Multiply* multiply_for(int) { return multiply_plain; }
+};
+#endif
+
+using D32 = hn::CappedTag<int32_t, kPanel>;
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(D32()));
+
+// One row of products, to which `quads` steps of k contributed: c (+)= product - x * b_sum - b_zero * y.
+HWY_INLINE void finish_row(const int32_t* product, const int32_t* b_sum, const int32_t* b_zero, int32_t x, int32_t y,
+                           bool first, int32_t* c, int64_t columns) {
+  const D32 d;
+  const auto vx = hn::Set(d, x), vy = hn::Set(d, y);
+  int64_t j = 0;
+  for (; j + kLanes <= columns; j += kLanes) {
+    auto v = hn::LoadU(d, product + j);
+    v = hn::Sub(v, hn::Mul(vx, hn::LoadU(d, b_sum + j)));
+    v = hn::Sub(v, hn::Mul(vy, hn::LoadU(d, b_zero + j)));
+    if (!first) v = hn::Add(v, hn::LoadU(d, c + j));
+    hn::StoreU(v, d, c + j);
+  }
+  for (; j < columns; ++j) {
+    const auto u = [](int32_t v) { return static_cast<uint32_t>(v); };
+    const uint32_t v = u(product[j]) - u(x) * u(b_sum[j]) - u(b_zero[j]) * u(y);
+    c[j] = static_cast<int32_t>(first ? v : v + u(c[j]));
+  }
+}
+
+// Copies `depth` bytes of a row as unsigned numbers and returns their sum; zeros follow up to a whole quad.
+template <class T>
+HWY_INLINE int32_t pack_row(const uint8_t* a, uint8_t flip, int64_t depth, T* HWY_RESTRICT out) {
+  uint32_t sum = 0;
+  int64_t k = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::CappedTag<uint8_t, 16> d;
+  const hn::Repartition<uint64_t, decltype(d)> d64;
+  const auto vf = hn::Set(d, flip);
+  auto sums = hn::Zero(d64);
+  for (; k + 16 <= depth; k += 16) {
+    const auto v = hn::Xor(hn::LoadU(d, a + k), vf);
+    sums = hn::Add(sums, hn::SumsOf8(v));
+    if constexpr (sizeof(T) == 1) {
+      hn::StoreU(v, d, reinterpret_cast<uint8_t*>(out) + k);
+    } else {
+      const hn::CappedTag<int16_t, 8> d16;
+      const hn::Half<decltype(d)> half;
+      hn::StoreU(hn::PromoteTo(d16, hn::LowerHalf(half, v)), d16, reinterpret_cast<int16_t*>(out) + k);
+      hn::StoreU(hn::PromoteTo(d16, hn::UpperHalf(half, v)), d16, reinterpret_cast<int16_t*>(out) + k + 8);
+    }
+  }
+  sum = static_cast<uint32_t>(hn::GetLane(hn::SumOfLanes(d64, sums)));
+#endif
+  for (; k < depth; ++k) {
+    out[k] = static_cast<T>(a[k] ^ flip);
+    sum += static_cast<uint32_t>(out[k]);
+  }
+  for (; k % kQuad; ++k) out[k] = 0;
+  return static_cast<int32_t>(sum);
+}
+
+int32_t zero_at(const ZeroPoints& z, int64_t i) { return z.values ? z.values[i * z.step] : 0; }
+
+// What a block of rows knows of A during one step of k.
+template <class T>
+struct PackedRows {
+  HWY_ALIGN T values[(kRows + 1) * kDepth / sizeof(T)];
+  int32_t zero[kRows + 1], rest[kRows + 1];  // of each row: its zero point, and its sum less k zero points
+};
+
+template <class T>
+HWY_INLINE void pack_rows(const Block& b, int64_t k0, int64_t depth, int64_t stride, PackedRows<T>& out) {
+  const GemmI8& g = *b.g;
+  const uint8_t flip = g.a_signed ? 0x80 : 0;
+  for (int64_t k = 0; b.ones && k < stride; ++k) out.values[k] = k < depth;
+  for (int64_t i = b.i0; i < b.i1; ++i) {
+    const int64_t r = i - b.i0 + b.ones;
+    const int32_t sum =
+        pack_row(static_cast<const uint8_t*>(g.a) + i * g.lda + k0, flip, depth, out.values + r * stride);
+    out.zero[r] = zero_at(g.a_zero, i) + (g.a_signed ? 128 : 0);
+    out.rest[r] = sum - static_cast<int32_t>(depth) * out.zero[r];
+  }
+}
+
+// The block against one tile's width of columns.
+template <bool kDot, class T>
+HWY_INLINE void tile_columns(const Block& b, const PackedRows<T>& rows, int64_t stride, Tile t, int64_t column,
+                             bool first) {
+  using F = Form<kDot>;
+  const GemmI8& g = *b.g;
+  const int64_t columns = HWY_MIN(F::kColumns, g.n - column);
+  HWY_ALIGN int32_t product[12 * kMostColumns], b_sum[kMostColumns] = {}, b_zero[kMostColumns] = {};
+  for (int64_t j = 0; j < columns; ++j) b_zero[j] = zero_at(g.b_zero, column + j) - (g.b_signed ? 0 : 128);
+  const int64_t count = b.i1 - b.i0 + b.ones;
+  for (int64_t r = 0; r < count;) {
+    const int height = F::next_rows(count - r);
+    t.a = rows.values + r * stride;
+    F::multiply_for(height)(t, product);
+    for (int i = 0; i < height; ++i, ++r) {
+      if (b.ones && r == 0)
+        __builtin_memcpy(b_sum, product, sizeof(int32_t) * F::kColumns);
+      else
+        finish_row(product + i * F::kColumns, b_sum, b_zero, rows.zero[r], rows.rest[r], first,
+                   g.c + (b.i0 + r - b.ones) * g.ldc + column, columns);
+    }
+  }
+}
+
+template <bool kDot>
+HWY_INLINE void run_block(const Block& b) {
+  using F = Form<kDot>;
+  using T = std::conditional_t<F::kWideA, int16_t, uint8_t>;
+  const GemmI8& g = *b.g;
+  PackedRows<T> rows;
+  const int64_t panel = (g.k + kQuad - 1) / kQuad * kPanelBytes;
+  constexpr int64_t kStep = kDepth / static_cast<int64_t>(sizeof(T));
+  for (int64_t k0 = 0; k0 < g.k; k0 += kStep) {
+    const int64_t depth = HWY_MIN(kStep, g.k - k0), stride = (depth + kQuad - 1) / kQuad * kQuad;
+    pack_rows(b, k0, depth, stride, rows);
+    Tile t{};
+    t.a_row = stride * static_cast<int64_t>(sizeof(T));
+    t.quads = stride / kQuad;
+    t.flip = g.b_signed ? 0 : 0x80;
+    for (int64_t p = b.p0; p < b.p1; p += F::kColumns / kPanel) {
+      t.b = static_cast<const uint8_t*>(g.packed_b) + p * panel + k0 / kQuad * kPanelBytes;
+      t.panel = p + 1 < b.p1 ? panel : 0;
+      tile_columns<kDot>(b, rows, stride, t, p * kPanel, k0 == 0);
+    }
+  }
+}
+
+void block(const Block& b) { run_block<false>(b); }
+
+void pack(const uint8_t* b, int64_t ldb, int64_t quads, uint8_t* HWY_RESTRICT out) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int64_t q = 0; q < quads; ++q, b += kQuad * ldb, out += kPanelBytes)
+    for (int j = 0; j < kPanel; ++j)
+      for (int k = 0; k < kQuad; ++k) out[j * kQuad + k] = b[k * ldb + j];
+#else
+  const hn::CappedTag<uint8_t, 16> d;
+  const hn::Repartition<uint16_t, decltype(d)> d16;
+  for (int64_t q = 0; q < quads; ++q, b += kQuad * ldb, out += kPanelBytes) {
+    const auto r0 = hn::LoadU(d, b), r1 = hn::LoadU(d, b + ldb), r2 = hn::LoadU(d, b + 2 * ldb),
+               r3 = hn::LoadU(d, b + 3 * ldb);
+    const auto low01 = hn::BitCast(d16, hn::InterleaveLower(d, r0, r1)),
+               high01 = hn::BitCast(d16, hn::InterleaveUpper(d, r0, r1)),
+               low23 = hn::BitCast(d16, hn::InterleaveLower(d, r2, r3)),
+               high23 = hn::BitCast(d16, hn::InterleaveUpper(d, r2, r3));
+    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d16, low01, low23)), d, out);
+    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d16, low01, low23)), d, out + 16);
+    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d16, high01, high23)), d, out + 32);
+    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d16, high01, high23)), d, out + 48);
+  }
+#endif
+}
+
+constexpr Kernels kernels = {block, pack};
+#if HWY_TARGET == HWY_AVX3
+void block_dot(const Block& b) { run_block<true>(b); }
+constexpr Kernels kernels_dot = {block_dot, pack};
+#endif
+
+}  // namespace
+
+#if HWY_TARGET == HWY_AVX3
+const gemm_i8_parts::Kernels* dot_kernels() { return &kernels_dot; }
+#endif
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tessera
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera {
+namespace {
+
+using namespace gemm_i8_parts;
+
+constexpr const Kernels* kTable[] = {HWY_CHOOSE_FALLBACK(kernels), HWY_CHOOSE_SSE4(kernels), HWY_CHOOSE_NEON(kernels),
+                                     HWY_CHOOSE_AVX2(kernels), HWY_CHOOSE_AVX3(kernels)};
+
+constexpr int64_t kPanelsPerChunk = 32;
+
+const Kernels& choose(Target target) {
+#if HWY_TARGETS & HWY_AVX3
+  if (target == Target::avx3 && cpu_has_vnni()) return *N_AVX3::dot_kernels();
+#endif
+  return choose_kernels(kTable, target);
+}
+
+// What the kernel does not take: less than 16 columns or four rows.
+void pack_rest(const uint8_t* b, int64_t ldb, int64_t rows, int64_t columns, uint8_t* out) {
+  for (int64_t q = 0; q * kQuad < rows; ++q, out += kPanelBytes)
+    for (int64_t j = 0; j < kPanel; ++j)
+      for (int64_t k = 0; k < kQuad; ++k)
+        out[j * kQuad + k] = j < columns && q * kQuad + k < rows ? b[(q * kQuad + k) * ldb + j] : 0;
+}
+
+}  // namespace
+
+size_t gemm_i8_packed_bytes(int64_t n, int64_t k) {
+  return static_cast<size_t>(round_up(n, kPanel)) * static_cast<size_t>(round_up(k, kQuad));
+}
+
+void gemm_i8_pack_b(Target target, int threads, const void* matrix, int64_t ldb, int64_t k, int64_t n, void* out) {
+  const Kernels& kernels = choose(target);
+  const int64_t panel = round_up(k, kQuad) * kPanel, panels = ceil_div(n, kPanel);
+  const int64_t per_chunk = std::max<int64_t>(1, (1 << 15) / std::max<int64_t>(panel, 1));
+  parallel_for(threads, ceil_div(panels, per_chunk), [&](int64_t chunk, int) {
+    for (int64_t p = chunk * per_chunk; p < std::min(panels, (chunk + 1) * per_chunk); ++p) {
+      const uint8_t* b = static_cast<const uint8_t*>(matrix) + p * kPanel;
+      uint8_t* to = static_cast<uint8_t*>(out) + p * panel;
+      const int64_t columns = std::min<int64_t>(kPanel, n - p * kPanel), whole = columns == kPanel ? k / kQuad : 0;
+      kernels.pack(b, ldb, whole, to);
+      pack_rest(b + whole * kQuad * ldb, ldb, k - whole * kQuad, columns, to + whole * kPanelBytes);
+    }
+  });
+}
+
+void gemm_i8(Target target, int threads, const GemmI8& g) {
+  if (g.m <= 0 || g.n <= 0) return;
+  if (g.k <= 0) {
+    for (int64_t i = 0; i < g.m; ++i) std::fill_n(g.c + i * g.ldc, g.n, 0);
+    return;
+  }
+  const Kernels& kernels = choose(target);
+  bool ones = g.a_signed;
+  for (int64_t i = 0; g.a_zero.values && !ones && i < (g.a_zero.step ? g.m : 1); ++i) ones = g.a_zero.values[i] != 0;
+  const int64_t panels = ceil_div(g.n, kPanel), row_blocks = ceil_div(g.m, kRows);
+  parallel_for(threads, row_blocks * ceil_div(panels, kPanelsPerChunk), [&](int64_t chunk, int) {
+    const int64_t i = chunk % row_blocks * kRows, p = chunk / row_blocks * kPanelsPerChunk;
+    kernels.block({&g, i, std::min(g.m, i + kRows), p, std::min(panels, p + kPanelsPerChunk), ones});
+  });
+}
+
+}  // namespace tessera
+#endif

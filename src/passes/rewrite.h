@@ -1,0 +1,54 @@
+// Rewriting: rules that find a pattern and put something better in its place. A rule sees its match only, never walks
+// the graph and never knows another rule; the order of rules is in pipeline.cc.
+#pragma once
+#include <map>
+#include <span>
+#include <string>
+
+#include "ir/patch.h"
+#include "passes/pattern.h"
+
+namespace tessera {
+
+// What a rule builds. All nodes of the match are removed when it is applied.
+class Replacement {
+ public:
+  Replacement(const Match& match, ir::Graph& graph);
+
+  // The first output of a new node; "com.microsoft.Name" outside the default domain.
+  ir::ValueId node(std::string_view op, std::vector<ir::ValueId> inputs, std::vector<ir::Attribute> attributes = {});
+  ir::ValueId constant(Tensor tensor, std::string_view hint) { return patch_.constant(std::move(tensor), hint); }
+  // Output 0 of the root is this value from now on.
+  void result(ir::ValueId value) { patch_.replace(root_output_, value); }
+
+ private:
+  friend class Rewriter;
+  ir::Patch patch_;
+  std::string name_;  // of the root node
+  ir::ValueId root_output_;
+};
+
+struct Rule {
+  const char* name;
+  int level;  // of graph optimisation at which it runs: 1 basic, 2 extended
+  std::span<const char* const> patterns;
+  // False: leave it alone. Nothing that was staged is kept then.
+  bool (*apply)(const Match&, Replacement&);
+};
+
+struct RewriteOptions {
+  int level = 2;
+  std::span<const std::string> disabled = {};  // names of rules
+  int64_t most = INT64_MAX;                    // applications, to find a bad one by halving
+};
+
+// How often each rule was applied.
+using RewriteCounts = std::map<std::string, int64_t>;
+
+// Applies `rules` to a resolved and inferred graph and its subgraphs until none fits any more.
+Result<RewriteCounts> rewrite(ir::Graph& graph, std::span<const Rule* const> rules, const RewriteOptions& options);
+
+// The rules of the library, in the order in which they are tried.
+std::span<const Rule* const> rewrite_rules();
+
+}  // namespace tessera

@@ -1,0 +1,109 @@
+// labels: data robust
+// Random models over all operators: planned runs agree bit for bit with running every node on its own, and inferred
+// facts agree with the values. A failing model is made smaller and printed in textual syntax.
+//
+//   random_model_test [--first SEED] [--models COUNT] [--nodes PER_MODEL] [--apart] [--tally] [--write FOLDER]
+//
+// --apart checks each model in a process of its own, so that a crash shrinks too; --tally says how often each operator
+// was used, and why it was refused; --write leaves the models and all their values there (SEED/model.onnx, NAME.pb).
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "formats/onnx/writer.h"
+#include "random_check.h"
+
+extern "C" const char* __asan_default_options();
+extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1:detect_leaks=1"; }
+
+namespace tessera::testing {
+namespace {
+
+struct Settings {
+  uint64_t first = 1;
+  int models = 120, nodes = 30;
+  bool apart = false, tally = false;
+  std::string folder;
+};
+Settings settings;
+
+Status write_out(const RandomModel& model) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(settings.folder) / std::to_string(model.seed);
+  fs::create_directories(folder);
+  std::vector<Value> inputs;
+  for (const RandomInput& i : model.graph.inputs) inputs.push_back(i.value);
+  TRY_ASSIGN(scope, Interpreter(model).run(model.graph, inputs));
+  TRY_ASSIGN(whole, to_model(model, scope));
+  TRY(onnx::save_model(whole, (folder / "model.onnx").string()));
+  for (const auto& [name, value] : scope) {
+    if (!value.tensor()) continue;
+    TRY_ASSIGN(bytes, onnx::write_tensor(*value.tensor(), name));
+    std::ofstream(folder / (name + ".pb"), std::ios::binary) << bytes;
+  }
+  return {};
+}
+
+TEST(RandomModels, PlannedRunsAgreeWithNodesAlone) {
+  Tallies tallies;
+  int nodes = 0, runs = 0;
+  std::printf("seeds %llu to %llu\n", static_cast<unsigned long long>(settings.first),
+              static_cast<unsigned long long>(settings.first) + static_cast<unsigned long long>(settings.models) - 1);
+  const auto check = settings.apart ? check_apart : check_model;
+  for (int i = 0; i < settings.models; ++i) {
+    const uint64_t seed = settings.first + static_cast<uint64_t>(i);
+    SCOPED_TRACE(format("seed {}", seed));
+    const RandomModel model = random_model(seed, settings.nodes, tallies);
+    nodes += model.graph.node_count();
+    if (!settings.folder.empty()) {
+      const Status s = write_out(model);
+      ASSERT_TRUE(s.ok()) << s.message();
+    }
+    const Verdict v = check(model);
+    runs += v.runs;
+    if (v.failure.empty()) continue;
+    const RandomModel small = v.valid ? shrink(model, check) : model;
+    ADD_FAILURE() << v.failure << "\nsmaller: " << check(small).failure << "\n" << show(small);
+  }
+  int used = 0;
+  for (const auto& [name, t] : tallies) {
+    used += t.made > 0;
+    if (settings.tally)
+      std::printf("%6d made %6d refused  %s  %s\n", t.made, t.refused, name.c_str(), t.reason.c_str());
+  }
+  std::printf("%d nodes of %d operators in %d models, %d planned runs\n", nodes, used, settings.models, runs);
+  if (settings.models >= 100) {
+    EXPECT_GT(used, 120) << "operators in use";
+  }
+}
+
+}  // namespace
+}  // namespace tessera::testing
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  auto& s = tessera::testing::settings;
+  for (int i = 1; i < argc; ++i) {
+    const std::string a = argv[i];
+    const char* next = i + 1 < argc ? argv[i + 1] : "";
+    if (a == "--apart") {
+      s.apart = true;
+    } else if (a == "--tally") {
+      s.tally = true;
+    } else if (a == "--first") {
+      s.first = std::strtoull(next, nullptr, 10), ++i;
+    } else if (a == "--models") {
+      s.models = std::atoi(next), ++i;
+    } else if (a == "--nodes") {
+      s.nodes = std::atoi(next), ++i;
+    } else if (a == "--write") {
+      s.folder = next, ++i;
+    } else {
+      std::fprintf(stderr, "random_model_test: unknown argument %s\n", a.c_str());
+      return 2;
+    }
+  }
+  return RUN_ALL_TESTS();
+}
