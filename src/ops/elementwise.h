@@ -11,7 +11,17 @@ inline bool broadcast_dim(int64_t a, int64_t b, ShapeCall<int64_t>&, int64_t* ou
   *out = a == 1 ? b : a;
   return a == b || a == 1 || b == 1;
 }
+// True if d is min(other, n) with a number n >= 2: then d is 1 only where other is, and the two broadcast to other.
+inline bool is_capped(const Dim& d, const Dim& other) {
+  if (d.known() || d.expr()->terms.size() != 1) return false;
+  const DimTerm& t = d.expr()->terms[0];
+  if (t.coefficient != 1 || t.atoms.size() != 1 || t.atoms[0]->kind != DimAtom::Kind::min) return false;
+  const Dim &x = t.atoms[0]->a, &y = t.atoms[0]->b;
+  return (x == other && y.known() && y.value() >= 2) || (y == other && x.known() && x.value() >= 2);
+}
 inline bool broadcast_dim(const Dim& a, const Dim& b, ShapeCall<Dim>& c, Dim* out) {
+  if (is_capped(b, a)) return *out = a, true;
+  if (is_capped(a, b)) return *out = b, true;
   if (a == b || (b.known() && b.value() == 1)) return *out = a, true;
   if (a.known() && a.value() == 1) return *out = b, true;
   if (a.known() && b.known()) return false;

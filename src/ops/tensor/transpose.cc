@@ -31,8 +31,19 @@ Status shape(const Params& p, ShapeCall<D>& c) {
 }
 
 Status infer_shape(const void* params, ShapeCall<Dim>& c) {
-  TRY(shape(*static_cast<const Params*>(params), c));
-  if (c.rank(0) <= 1) keep_content(c);
+  const Params& p = *static_cast<const Params*>(params);
+  TRY(shape(p, c));
+  const auto from = known_dims(c, 0);
+  if (!from) return {};
+  const int rank = c.rank(0);
+  int64_t strides[kMaxRank];
+  strides_of(from->span(), strides);
+  DimVec<int64_t> dims, steps;
+  for (int i = 0; i < rank; ++i) {
+    dims.push((*from)[p.source(i, rank)]);
+    steps.push(strides[p.source(i, rank)]);
+  }
+  strided_content(c, dims.span(), 0, steps.span());
   return {};
 }
 
