@@ -24,7 +24,7 @@
 // Call::allocate. Sizes that depend on the elements of an integer input are read with Shapes::content; name such inputs
 // in About::content_inputs.
 //
-// A constant input that compute() wants in another layout is packed once per process, however many sessions use it:
+// A constant input that compute() wants in another layout is packed once, however many sessions of a model file use it:
 //   static constexpr tessera::op::Packing kPacking{/*input*/ 1, tessera::ElementType::f32, "columns of 8"};
 //   int64_t packed_bytes(const tessera::Shape& weight) const noexcept;             // 0: used as it is
 //   void pack(const tessera::Shape& shape, const void* weight, void* packed) const noexcept;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <stdexcept>
@@ -130,6 +131,24 @@ TEST(CustomOp, AmongOthersInTheMiddleOfAModel) {
                       with_library().get());
   EXPECT_EQ(run_unary(s.get(), {-1, 2, 3}), (std::vector<float>{-1, 6, 9}));
   EXPECT_EQ(run_unary(s.get()), (std::vector<float>{3, 6, 9, 12, 15, 18}));
+}
+
+// then: y = SumAll(x, x, x); else: y = Scale(x). Both read x from outside.
+TEST(CustomOp, InTheBodyOfAnIf) {
+  const auto body = [](const Message& n, std::string_view out) {
+    return Message().message(1, n).text(2, "body").message(12, value(out, kFloat, {"n", 3}));
+  };
+  const Message then = attribute("then_branch", 5).message(6, body(node("SumAll", {"x", "x", "x"}, {"a"}), "a")),
+                otherwise = attribute("else_branch", 5).message(6, body(node("Scale", {"x"}, {"b"}), "b"));
+  const Message branch = tiny::node("If", {"large"}, {"y"}).message(5, then).message(5, otherwise);
+  const auto s = load(custom_model({.nodes = {tiny::node("ReduceMax", {"x"}, {"most"}),
+                                              tiny::node("Cast", {"most"}, {"is"}).message(5, integer("to", 9)),
+                                              tiny::node("Squeeze", {"is"}, {"large"}), branch},
+                                    .inputs = {value("x", kFloat, {"n", 3})},
+                                    .outputs = {value("y", kFloat, {"n", 3})}}),
+                      with_library().get());
+  EXPECT_EQ(run_unary(s.get(), {1, 2, 3}), (std::vector<float>{3, 6, 9}));
+  EXPECT_EQ(run_unary(s.get(), {-1, 0, 0}), (std::vector<float>{-2, 0, 0}));
 }
 
 TEST(CustomOp, VariadicInputs) {
@@ -489,12 +508,17 @@ TEST(CppOp, PacksAConstantOnceForAllSessions) {
                                       .weights = {tiny::weight("w", {2}, {10, 20})},
                                       .inputs = {value("x", kFloat, {"n", 2})},
                                       .outputs = {value("y", kFloat, {"n", 4})}});
-  tessera::Session a = cpp_session(m, op::add<Beside>), b = cpp_session(m, op::add<Beside>);
+  const std::string path = testing::TempDir() + "custom_op_test_packs.onnx";
+  std::ofstream(path, std::ios::binary) << m;
+  tessera::Options options;
+  options.configure = op::add<Beside>;
+  tessera::Session a(path, options), b(path, options);
   const tessera::Tensor x({1, 2}, {1.0f, 2.0f});
   const int before = Beside::packs;
   for (tessera::Session* s : {&a, &b, &a})
     EXPECT_EQ(floats(s->run({{"x", x}})["y"]), (std::vector<float>{21, 42, 21, 42}));
   EXPECT_EQ(Beside::packs - before, 1);
+  std::remove(path.c_str());
 }
 
 // y = x under the shape in `to`: sizes come from the elements of an input.
