@@ -180,6 +180,26 @@ TEST_F(Cli, InspectSaysShapesInTermsOfTheInputs) {
   EXPECT_EQ(call("inspect --shapes --json " + path("positions.onnxtxt")).code, 2);
 }
 
+TEST_F(Cli, InspectFollowsTurnedListsAndConstantsOfFloats) {
+  // Pads come as (begin, end) from the last axis on; exporters turn them around with Reshape, Slice and Transpose.
+  std::ofstream(path("pads.onnxtxt")) << R"(<ir_version: 10, opset_import: ["" : 17]>
+    pads (float[N,H] x, float[N,3,H,H] picture) => (float[a,b] y, float[c,d,e,f] z)
+    <int64[4] list = {1, 2, 3, 4}, int64[2] pairs = {-1, 2}, int64[1] zero = {0}, int64[1] last = {-1},
+     int64[1] first = {-9223372036854775807}, int64[1] all = {-1}> {
+      square = Reshape(list, pairs)
+      upward = Slice(square, last, first, zero, last)
+      turned = Transpose<perm = [1, 0]>(upward)
+      flat = Reshape(turned, all)
+      y = Pad(x, flat)
+      scales = Constant<value_floats = [1.0, 1.0, 2.0, 3.0]>()
+      z = Resize<mode = "nearest">(picture, , scales)
+    })";
+  const Answer a = call("inspect --shapes " + path("pads.onnxtxt"));
+  EXPECT_EQ(a.code, 0);
+  for (const char* wanted : {"Pad 'y' float[7+N,3+H]", "Resize 'z' float[N,3,2*H,3*H]"})
+    EXPECT_NE(a.out.find(wanted), a.out.npos) << wanted << "\n" << a.out;
+}
+
 TEST_F(Cli, CheckAndBench) {
   const std::string model = path("sum.onnxtxt");
   EXPECT_EQ(call("check " + model).code, 0);

@@ -142,7 +142,8 @@ class Split(nn.Module):
 class Pyramid(nn.Module):
     def __init__(self, channels):
         super().__init__()
-        self.first, self.last, self.pool = conv(channels, channels // 2), conv(channels * 2, channels), nn.MaxPool2d(5, 1, 2)
+        self.first, self.last = conv(channels, channels // 2), conv(channels * 2, channels)
+        self.pool = nn.MaxPool2d(5, 1, 2)
 
     def forward(self, x):
         parts = [self.first(x)]
@@ -154,7 +155,9 @@ class Pyramid(nn.Module):
 class Detector(nn.Module):
     def __init__(self):
         super().__init__()
-        self.stem = nn.Sequential(conv(3, 16, 3, 2), conv(16, 32, 3, 2), Split(32, 32), conv(32, 64, 3, 2), Split(64, 64, 2))
+        self.stem = nn.Sequential(
+            conv(3, 16, 3, 2), conv(16, 32, 3, 2), Split(32, 32), conv(32, 64, 3, 2), Split(64, 64, 2)
+        )
         self.middle = nn.Sequential(conv(64, 128, 3, 2), Split(128, 128, 2))
         self.deep = nn.Sequential(conv(128, 256, 3, 2), Split(256, 256), Pyramid(256))
         self.up4, self.up3 = Split(384, 128, residual=False), Split(192, 64, residual=False)
