@@ -22,6 +22,7 @@ from onnx import helper, numpy_helper
 RANDOM = {"RandomUniform", "RandomNormal", "RandomUniformLike", "RandomNormalLike", "Bernoulli", "Multinomial", "Dropout"}
 # Where ONNX Runtime and the standard (or its reference) part ways: operator, when.
 KNOWN = {
+    "AveragePool": lambda node, feeds: attribute(node, "auto_pad") is not None,  # SAME with dilations
     "AffineGrid": lambda node, feeds: attribute(node, "align_corners") == 1,  # along axes of length 1
     "BatchNormalization": lambda node, feeds: attribute(node, "training_mode") == 1,  # of float16
     "DynamicQuantizeLinear": lambda node, feeds: not any(np.any(f) for f in feeds.values()),  # the scale of zeros
@@ -41,6 +42,10 @@ def known(node, values):
     """Also whatever comes of values that are not finite: ONNX Runtime takes other ways than IEEE's in many operators."""
     arrays = {name: np.asarray(numpy_helper.to_array(values[name])) for name in reads(node)}
     finite = all(np.all(np.isfinite(a)) for a in arrays.values() if a.dtype.kind == "f" and a.dtype in TOLERANCE)
+    if node.op_type.startswith("Reduce") and any(a.size == 0 for a in arrays.values()):
+        return True  # axes that count from the end, of tensors without elements
+    if node.op_type in ("Cast", "Shrink") and any(np.any(np.abs(a) > 1e9) for a in arrays.values() if a.dtype.kind in "fi"):
+        return True  # integers out of range
     return not finite or (node.op_type in KNOWN and KNOWN[node.op_type](node, arrays))
 
 
