@@ -713,8 +713,14 @@ static OrtCustomOp since2(void) {
   return op;
 }
 
+static OrtCustomOpDomain* domain;
+
+/* The domain lives as long as the library. */
+__attribute__((destructor)) static void release_domain(void) {
+  if (domain) api->ReleaseCustomOpDomain(domain);
+}
+
 ORT_EXPORT OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
-  static OrtCustomOpDomain* domain;
   static OrtCustomOp ops[12];
   api = base->GetApi(18);
   if (!api) return NULL;
