@@ -23,7 +23,7 @@ Status SessionOptions::set(const std::string& key, const std::string& value) {
     target = std::min(t, best_target());
   } else if (key == "session.external_data_strict") {
     strict_external_data = value == "1";
-  } else if (key == "session.disable_specified_optimizers" || key == "session.disabled_rewrites") {
+  } else if (key == "optimization.disable_specified_optimizers") {
     disabled_rewrites.clear();
     for (size_t begin = 0; begin <= value.size();) {
       const size_t end = std::min(value.find_first_of(",;", begin), value.size());

@@ -200,6 +200,24 @@ TEST_F(Cli, InspectFollowsTurnedListsAndConstantsOfFloats) {
     EXPECT_NE(a.out.find(wanted), a.out.npos) << wanted << "\n" << a.out;
 }
 
+TEST_F(Cli, Pack) {
+  const std::string model = path("digits.onnx");
+  fs::copy_file(std::string(TESSERA_SOURCE_DIR) + "/tests/models/demo/digits.onnx", model);
+  const Answer missing = call("pack --verify " + model);
+  EXPECT_EQ(missing.code, 1);
+  EXPECT_NE(missing.out.find("write it with `tessera pack " + model), missing.out.npos) << missing.out;
+  EXPECT_EQ(call("pack " + model).code, 0);
+  const Answer whole = call("pack --verify " + model);
+  EXPECT_EQ(whole.code, 0);
+  EXPECT_NE(whole.out.find("3 packed weights whole"), whole.out.npos) << whole.out;
+  std::string bytes = content(model + ".pack");
+  bytes[bytes.size() / 2] = static_cast<char>(~bytes[bytes.size() / 2]);
+  ASSERT_TRUE(write_file(model + ".pack", bytes).ok());
+  const Answer damaged = call("pack --verify " + model);
+  EXPECT_EQ(damaged.code, 1);
+  EXPECT_NE(damaged.out.find("make it again with `tessera pack`"), damaged.out.npos) << damaged.out;
+}
+
 TEST_F(Cli, CheckAndBench) {
   const std::string model = path("sum.onnxtxt");
   EXPECT_EQ(call("check " + model).code, 0);

@@ -48,6 +48,22 @@ std::vector<Case> read_cases(const std::string& path) {
   return out;
 }
 
+TEST(Rewrites, AreDisabledByOrtsKey) {
+  const Result<Model> model = parse_text(R"(<ir_version: 10, opset_import: ["" : 17]>
+    g (float[N,3] x) => (float[N,3] y) {
+      a = Identity (x)
+      y = Neg (a)
+    })");
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  const Result<std::string> bytes = onnx::write_model(*model);
+  SessionOptions options;
+  ASSERT_TRUE(options.set("optimization.disable_specified_optimizers", "drop_identity,another").ok());
+  const auto session = Session::from_bytes(borrow_bytes(bytes->data(), bytes->size()), options);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  EXPECT_TRUE((*session)->loaded().rewrites.empty());
+  EXPECT_EQ((*session)->loaded().plan->steps().size(), 2u);
+}
+
 class RewriteCase : public ::testing::Test {
  public:
   explicit RewriteCase(const Case& c) : case_(c) {}

@@ -29,8 +29,10 @@ Status pack(const std::string& model, const Options& o) {
 }
 
 Status verify(const std::string& model, const Options& o) {
-  TRY_ASSIGN(bytes, map_file(pack_name(model)));
-  TRY_ASSIGN(packs, PackFile::read(std::move(bytes)));
+  Result<std::shared_ptr<Bytes>> bytes = map_file(pack_name(model));
+  if (!bytes.ok())
+    return error(bytes.status().code(), "{}; write it with `tessera pack {}`", bytes.status().message(), model);
+  TRY_ASSIGN(packs, PackFile::read(std::move(*bytes)));
   TRY(packs->verify());
   SessionOptions options;
   options.pack_strict = true;
