@@ -1,5 +1,7 @@
 #include "ops/custom.h"
 
+#include <cstdlib>
+
 namespace tessera {
 namespace {
 
@@ -8,9 +10,16 @@ const CustomNode& node_in(const void* params) { return *static_cast<const Custom
 Status compute(const void* params, Call& call) { return node_in(params).compute(call); }
 Status shape(const void* params, ShapeCall<int64_t>& c) { return node_in(params).shape(c); }
 void types(TypeCall& c) { node_in(c.params).types(c); }
-int64_t packed_bytes(const void* params, const Shape& weight) { return node_in(params).packed_bytes(weight); }
-void pack(const void* params, const Shape& shape, const void* weight, void* out, int) {
-  node_in(params).pack(shape, weight, out);
+// The one input that is packed.
+const Tensor& weight_in(const PackCall& c) {
+  for (const Tensor* t : c.inputs)
+    if (t) return *t;
+  std::abort();
+}
+int64_t packed_bytes(const PackCall& c) { return node_in(c.params).packed_bytes(weight_in(c).shape()); }
+void pack(const PackCall& c, void* out) {
+  const Tensor& weight = weight_in(c);
+  node_in(c.params).pack(weight.shape(), weight.data(), out);
 }
 int64_t variant(const void* params) { return node_in(params).variant(); }
 
@@ -52,7 +61,7 @@ CustomOp::CustomOp(Traits traits)
                .bytes = tessera::packed_bytes,
                .pack = tessera::pack,
                .variant = tessera::variant,
-               .type = traits_.packed_type},
+               .types = set_of(traits_.packed_type)},
       op_{.domain = traits_.domain.c_str(),
           .name = traits_.name.c_str(),
           .versions = {&version_, 1},

@@ -354,6 +354,16 @@ class Call {
 
 using ComputeFn = Status(const void* params, Call&);
 
+// What the size of a kernel's scratch may depend on.
+struct ScratchCall {
+  std::span<const Shape* const> shapes;  // of the inputs
+  uint32_t packed = 0;                   // in_arg() of those that come packed
+
+  const Shape* operator[](size_t i) const { return shapes[i]; }
+  size_t size() const { return shapes.size(); }
+  bool is_packed(int i) const { return packed >> i & 1; }
+};
+
 // One type variable of a kernel: the arguments that share a type, the types the code is written for, and those that the
 // runtime may convert to the (single) native type and back, rounding once. Arguments named by a rule are tensors.
 struct TypeRule {
@@ -371,16 +381,39 @@ struct Kernel {
   ComputeFn* compute;
 };
 
+// The constants that one packed weight is made of.
+struct PackCall {
+  const void* params;
+  std::span<const Tensor* const> inputs;  // of the node; null where absent or no part of the pack
+  int threads = 1;
+
+  template <class P>
+  const P& as() const {
+    return *static_cast<const P*>(params);
+  }
+  bool has(int i) const { return i < static_cast<int>(inputs.size()) && inputs[static_cast<size_t>(i)]; }
+  const Tensor& tensor(int i) const { return *inputs[static_cast<size_t>(i)]; }
+  const Shape& shape(int i) const { return tensor(i).shape(); }
+  DType dtype(int i) const { return tensor(i).dtype(); }
+  template <class T>
+  const T* in(int i) const {
+    return static_cast<const T*>(tensor(i).data());
+  }
+};
+
 // A constant input that the kernel wants in another layout. Pure, and the same bytes on every CPU.
 struct Packing {
-  int input;
+  int input;  // Call::packed(input) gives the bytes; in(input) is not touched then
   const char* layout;
-  // 0: this weight is used as it is.
-  int64_t (*bytes)(const void* params, const Shape& weight);
-  void (*pack)(const void* params, const Shape& shape, const void* weight, void* out, int threads);
+  // How many; 0: this weight is used as it is. Depends on types, shapes and parameters alone.
+  int64_t (*bytes)(const PackCall&);
+  void (*pack)(const PackCall&, void* out);
   // The part of the parameters that the packed bytes depend on.
   int64_t (*variant)(const void* params) = nullptr;
-  DType type = DType::f32;  // of the weights it takes
+  // Of the weights it takes, as the model has them. A weight that the kernel would see widened is packed from its own
+  // type if that is one of these, and Call::dtype(input) tells so.
+  TypeSet types = set_of(DType::f32);
+  uint32_t with = 0;  // in_arg() of further inputs that go into the bytes; those that are present must be constants
 };
 
 struct Op {
@@ -397,7 +430,7 @@ struct Op {
   uint32_t inplace = 0;        // inputs whose memory output 0 may take over when sizes agree
   bool random = false;         // two calls may differ: never folded, never run early
   bool maps_elements = false;  // its body sees the elements of sequences, not the sequences
-  int64_t (*scratch)(const void* params, std::span<const Shape* const> in) = nullptr;  // bytes per lane
+  int64_t (*scratch)(const void* params, const ScratchCall& in) = nullptr;  // bytes per lane
   std::span<const Packing> packs = {};
   // Tables made once per session from the parameters (trees, twiddles).
   Status (*prepare)(const void* params, std::shared_ptr<const void>*) = nullptr;

@@ -208,8 +208,12 @@ int64_t Context::scratch_of(const Step& step) const {
   const Shape* shapes[16] = {};
   const auto in = plan_->args(step.in, step.in_count);
   const size_t n = std::min<size_t>(in.size(), 16);
-  for (size_t i = 0; i < n; ++i) shapes[i] = &slots_[in[i]].shape;
-  return round_up(step.op->scratch(step.node->params.get(), {shapes, n}), kAlignment);
+  ScratchCall call{{shapes, n}};
+  for (size_t i = 0; i < n; ++i) {
+    shapes[i] = &slots_[in[i]].shape;
+    if (i < step.packed.size() && step.packed[i]) call.packed |= in_arg(static_cast<int>(i));
+  }
+  return round_up(step.op->scratch(step.node->params.get(), call), kAlignment);
 }
 
 Call::Frame Context::frame_of(const Step& step) {

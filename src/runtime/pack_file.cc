@@ -97,15 +97,25 @@ Result<std::shared_ptr<const PackFile>> PackFile::read(BytesPtr bytes) {
   return std::shared_ptr<const PackFile>(std::move(out));
 }
 
-PackFile::Match PackFile::find(const Digest& key, const Weight& weight, ByteRange* out) const {
+Digest source_digest(const PackWeights& weights) {
+  std::vector<Digest> parts;
+  for (const Weight& w : weights)
+    if (w.range.source) parts.push_back(digest_of(w.range.data(), w.range.length));
+  return digest_of(parts.data(), parts.size() * sizeof(Digest));
+}
+
+PackFile::Match PackFile::find(const Digest& key, const PackWeights& weights, ByteRange* out) const {
   const auto it = std::lower_bound(entries_.begin(), entries_.end(), key,
                                    [](const PackEntry& e, const Digest& k) { return e.key < k; });
   if (it == entries_.end() || it->key != key) return Match::missing;
-  const bool in_key = !weight.range.source || !weight.checksum.empty();  // the key says what the bytes are
-  const Bytes* source = weight.range.source.get();
-  const bool as_it_was = !in_key && it->file != kNoFile && source->written_at() != 0 &&
-                         files_[it->file] == PackSourceFile{weight.location, source->size(), source->written_at()};
-  if (!in_key && !as_it_was && digest_of(weight.range.data(), weight.range.length) != it->source) return Match::stale;
+  const auto is_trusted = [&](const Weight& weight) {
+    const Bytes* source = weight.range.source.get();
+    if (!source || !weight.checksum.empty()) return true;  // the key says what the bytes are
+    return it->file != kNoFile && source->written_at() != 0 &&
+           files_[it->file] == PackSourceFile{weight.location, source->size(), source->written_at()};
+  };
+  if (!std::all_of(weights.begin(), weights.end(), is_trusted) && source_digest(weights) != it->source)
+    return Match::stale;
   *out = {bytes_, it->offset, it->length};
   return Match::good;
 }

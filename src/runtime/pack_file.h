@@ -15,13 +15,13 @@
 
 #include "base/bytes.h"
 #include "base/digest.h"
-#include "core/weight.h"
+#include "runtime/packs.h"
 
 namespace tessera {
 
 struct PackEntry {
   Digest key;
-  Digest source;  // of the weight's own bytes
+  Digest source;  // of the weights' own bytes
   uint64_t offset = 0, length = 0;
   uint64_t checksum = 0;      // of the packed bytes
   uint64_t file = 0;          // index into the files, or kNoFile
@@ -45,9 +45,9 @@ class PackFile {
   static Result<std::shared_ptr<const PackFile>> read(BytesPtr bytes);
 
   enum class Match { missing, stale, good };
-  // The packed bytes of a weight that has this key. Good without reading the weight where the model states its
-  // checksum or its file is as it was when it was packed; else after comparing digests.
-  Match find(const Digest& key, const Weight& weight, ByteRange* out) const;
+  // The packed bytes of weights that have this key. Good without reading them where the model states their checksums
+  // or their file is as it was when they were packed; else after comparing digests.
+  Match find(const Digest& key, const PackWeights& weights, ByteRange* out) const;
   // Compares every blob with its checksum.
   Status verify() const;
   std::span<const PackEntry> entries() const { return entries_; }
@@ -61,10 +61,13 @@ class PackFile {
 // What is to be written: known before anything is packed.
 struct PackItem {
   Digest key;
-  Weight weight;
+  PackWeights weights;
   // The packed bytes; called once, when it is their turn.
   std::function<Result<ByteRange>()> bytes;
 };
+
+// Of the content of those weights whose bytes are in files.
+Digest source_digest(const PackWeights& weights);
 
 // Writes a pack file atomically. Items of equal key are written once. Holds one packed weight at a time.
 Status write_pack_file(const std::string& path, std::vector<PackItem> items);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "base/checked.h"
 #include "base/file.h"
@@ -35,14 +36,20 @@ uint64_t begin_of(uint64_t at, uint64_t length) {
       round_up(static_cast<int64_t>(at), static_cast<int64_t>(length >= kPackPage ? kPackPage : kAlignment)));
 }
 
-// The index of the file a weight came from.
-uint64_t file_of(const Weight& weight, std::vector<PackSourceFile>& files) {
-  const Bytes* source = weight.range.source.get();
-  if (!source || source->written_at() == 0) return kNoFile;
-  const PackSourceFile file{weight.location, source->size(), source->written_at()};
-  const auto it = std::find(files.begin(), files.end(), file);
+// The index of the file that the weights came from, if it is one and the same.
+uint64_t file_of(const PackWeights& weights, std::vector<PackSourceFile>& files) {
+  std::optional<PackSourceFile> file;
+  for (const Weight& w : weights) {
+    const Bytes* source = w.range.source.get();
+    if (!source) continue;
+    PackSourceFile own{w.location, source->size(), source->written_at()};
+    if (own.written_at == 0 || (file && *file != own)) return kNoFile;
+    file = std::move(own);
+  }
+  if (!file) return kNoFile;
+  const auto it = std::find(files.begin(), files.end(), *file);
   if (it != files.end()) return static_cast<uint64_t>(it - files.begin());
-  files.push_back(file);
+  files.push_back(*std::move(file));
   return files.size() - 1;
 }
 
@@ -84,9 +91,9 @@ Status write_pack_file(const std::string& path, std::vector<PackItem> items) {
     e.offset = begin_of(out.at(), bytes.length);
     e.length = bytes.length;
     e.checksum = checksum_of(bytes.data(), bytes.length);
-    e.file = file_of(item.weight, files);
-    if (item.weight.range.source) e.source = digest_of(item.weight.range.data(), item.weight.range.length);
-    drop_pages(item.weight.range);
+    e.file = file_of(item.weights, files);
+    e.source = source_digest(item.weights);
+    for (const Weight& w : item.weights) drop_pages(w.range);
     TRY(out.pad_to(e.offset));
     TRY(out.write(bytes.data(), bytes.length));
     entries.push_back(e);

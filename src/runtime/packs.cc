@@ -1,6 +1,8 @@
 #include "runtime/packs.h"
 
+#include <algorithm>
 #include <map>
+#include <span>
 
 #include "base/file.h"
 
@@ -8,17 +10,22 @@ namespace tessera {
 namespace {
 
 // Weights of this process, by the memory they lie in.
-struct Identity {
+struct Part {
   const void* source;
   uint64_t offset;
   int64_t count;
-  DType from, to;
+  DType dtype;
+  auto operator<=>(const Part&) const = default;
+};
+struct Identity {
+  std::vector<Part> parts;
+  DType dtype;
   std::string form;
   auto operator<=>(const Identity&) const = default;
 };
 
 struct Known {
-  std::weak_ptr<const Bytes> source;  // tells a new buffer at an old address from the old one
+  std::vector<std::weak_ptr<const Bytes>> sources;  // tell a new buffer at an old address from the old one
   std::weak_ptr<PackedWeight> packed;
 };
 
@@ -29,15 +36,17 @@ class Registry {
     return *one;
   }
 
-  std::shared_ptr<PackedWeight> share(const Identity& id, const BytesPtr& source, bool* known) {
+  std::shared_ptr<PackedWeight> share(const Identity& id, std::span<const BytesPtr> sources, bool* known) {
     std::lock_guard lock(mutex_);
     if (++calls_ % 1024 == 0) std::erase_if(packs_, [](const auto& p) { return p.second.packed.expired(); });
     Known& k = packs_[id];
     std::shared_ptr<PackedWeight> packed = k.packed.lock();
-    *known = packed && k.source.lock() == source && is_whole(*packed);
+    *known = packed && is_whole(*packed) &&
+             std::equal(sources.begin(), sources.end(), k.sources.begin(), k.sources.end(),
+                        [](const BytesPtr& now, const auto& then) { return then.lock() == now; });
     if (!*known) {
       packed = std::make_shared<PackedWeight>();
-      k = {source, packed};
+      k = {{sources.begin(), sources.end()}, packed};
     }
     return packed;
   }
@@ -56,15 +65,17 @@ class Registry {
 
 }  // namespace
 
-Digest pack_key(const PackForm& form, const Weight& weight) {
-  std::string text = format("{};{};{};{};{}", form.layout, form.variant, name_of(form.dtype), name_of(weight.dtype),
-                            weight.shape.dims());
-  if (weight.range.source) {
-    const bool external = !weight.location.empty();
-    text += format(";{};{};{};{}", quote(weight.location), external ? weight.location_offset : weight.range.offset,
-                   weight.range.length, quote(weight.checksum));
-  } else if (const Result<Tensor> t = weight.tensor(); t.ok()) {
-    text += ";" + digest_of(t->data(), static_cast<size_t>(t->bytes())).str();
+Digest pack_key(const PackForm& form, const PackWeights& weights) {
+  std::string text = format("{};{};{}", form.layout, form.variant, name_of(form.dtype));
+  for (const Weight& weight : weights) {
+    text += format(";{};{}", name_of(weight.dtype), weight.shape.dims());
+    if (weight.range.source) {
+      const bool external = !weight.location.empty();
+      text += format(";{};{};{};{}", quote(weight.location), external ? weight.location_offset : weight.range.offset,
+                     weight.range.length, quote(weight.checksum));
+    } else if (const Result<Tensor> t = weight.tensor(); weight.dtype != DType::undefined && t.ok()) {
+      text += ";" + digest_of(t->data(), static_cast<size_t>(t->bytes())).str();
+    }
   }
   return digest_of(text.data(), text.size());
 }
@@ -94,14 +105,21 @@ std::optional<ByteRange> PackedWeight::bytes() const {
   return ready_ ? std::optional(bytes_) : std::nullopt;
 }
 
-std::shared_ptr<PackedWeight> share_packed(const PackForm& form, const Weight& weight, bool* known) {
-  const BytesPtr& source = weight.range.source ? weight.range.source : weight.decoded.storage();
+std::shared_ptr<PackedWeight> share_packed(const PackForm& form, const PackWeights& weights, bool* known) {
   *known = false;
-  if (!source) return std::make_shared<PackedWeight>();
-  const Identity id{source.get(),         weight.range.source ? weight.range.offset : weight.decoded.offset(),
-                    weight.shape.count(), weight.dtype,
-                    form.dtype,           format("{};{};{}", form.layout, form.variant, weight.shape.dims())};
-  return Registry::all().share(id, source, known);
+  Identity id{{}, form.dtype, format("{};{}", form.layout, form.variant)};
+  std::vector<BytesPtr> sources;
+  for (const Weight& w : weights) {
+    id.form += format(";{}", w.shape.dims());
+    id.parts.push_back({nullptr, 0, w.shape.count(), w.dtype});
+    if (w.dtype == DType::undefined) continue;
+    const BytesPtr& source = w.range.source ? w.range.source : w.decoded.storage();
+    if (!source) return std::make_shared<PackedWeight>();
+    id.parts.back().source = source.get();
+    id.parts.back().offset = w.range.source ? w.range.offset : w.decoded.offset();
+    sources.push_back(source);
+  }
+  return Registry::all().share(id, sources, known);
 }
 
 }  // namespace tessera

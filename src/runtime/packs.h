@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/counters.h"
 #include "base/digest.h"
@@ -13,16 +14,19 @@
 
 namespace tessera {
 
-// What the packed bytes depend on beside the bytes of the weight.
+// What the packed bytes depend on beside the bytes of the weights.
 struct PackForm {
   std::string layout;
   int64_t variant = 0;
-  DType dtype = DType::undefined;  // the weight is packed as this
+  DType dtype = DType::undefined;  // the first weight is packed as this
 };
 
-// Names a packed weight on every machine: its form, and where its model says the weight is. A weight whose bytes are
+// The weights that one packed weight is made of, absent ones without a type.
+using PackWeights = std::vector<Weight>;
+
+// Names a packed weight on every machine: its form, and where its model says the weights are. A weight whose bytes are
 // in no file is named by its content.
-Digest pack_key(const PackForm& form, const Weight& weight);
+Digest pack_key(const PackForm& form, const PackWeights& weights);
 
 // One packed weight of this process.
 class PackedWeight {
@@ -41,7 +45,7 @@ class PackedWeight {
   bool ready_ = false;
 };
 
-// The packed form of a weight, shared with every session of this process that packs the same bytes in the same form.
-std::shared_ptr<PackedWeight> share_packed(const PackForm& form, const Weight& weight, bool* known);
+// The packed form of weights, shared with every session of this process that packs the same bytes in the same form.
+std::shared_ptr<PackedWeight> share_packed(const PackForm& form, const PackWeights& weights, bool* known);
 
 }  // namespace tessera

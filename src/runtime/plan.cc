@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "base/file.h"
 #include "core/convert.h"
@@ -21,6 +22,7 @@ class PlanBuilder {
       const ir::Node& n = graph().node(id);
       if (Status s = add_step(n); !s.ok()) return std::move(s).in(n.title());
     }
+    if (options_.keep_wide) keep_values_wide();
     choose_steps_at_bind();
     cut_segments();
     place_values();
@@ -151,7 +153,7 @@ class PlanBuilder {
         status = Status(order.status().code(), order.status().message());
         return;
       }
-      auto body = Plan::build(sub, {*order, outer, outer_constants, input_types, options_.packs}, counters_);
+      auto body = Plan::build(sub, {*order, outer, outer_constants, input_types, options_.packs, options_.keep_wide}, counters_);
       if (!body.ok()) {
         status = body.take_status().in(name);
         return;
@@ -216,6 +218,7 @@ class PlanBuilder {
       if (convert[i] == DType::undefined || in[i] == 0) continue;
       const TypeDesc wide{Kind::tensor, convert[i], Kind::tensor};
       if (plan_->slots_[in[i]].place == Place::constant) {
+        if (is_packed_as_it_is(n, in, i)) continue;
         TRY_ASSIGN(slot, widened_constant(in[i], wide.dtype));
         in[i] = slot;
       } else {
@@ -255,41 +258,92 @@ class PlanBuilder {
     return uint32_t{id};
   }
 
+  // True if an input goes into a pack in the type that the model gave it.
+  bool is_packed_as_it_is(const ir::Node& n, std::span<const uint32_t> in, size_t i) const {
+    for (const Packing& p : n.op->packs)
+      if ((static_cast<size_t>(p.input) == i || (i < 32 && p.with >> i & 1)) && pack_of(n, p, in)) return true;
+    return false;
+  }
+
+  // The pack that `p` makes of a node's constants, if it can.
+  std::optional<Pack> pack_of(const ir::Node& n, const Packing& p, std::span<const uint32_t> in) const {
+    const auto main = static_cast<size_t>(p.input);
+    if (main >= in.size() || !in[main]) return std::nullopt;
+    Pack pack{std::vector<int>(in.size(), -1), &p, n.params, 0, nullptr};
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (!in[i] || (i != main && (i >= 32 || !(p.with >> i & 1)))) continue;
+      if (plan_->slots_[in[i]].place != Place::constant) return std::nullopt;
+      pack.constants[i] = constant_index_[in[i]];
+    }
+    const std::vector<const Tensor*> tensors = plan_->tensors_of(pack);
+    if (!p.types.has(tensors[main]->dtype())) return std::nullopt;
+    pack.bytes = p.bytes({n.params.get(), tensors});
+    return pack.bytes > 0 ? std::optional(std::move(pack)) : std::nullopt;
+  }
+
   Status add_packs(const ir::Node& n, std::span<const uint32_t> in, Step& step) {
     for (const Packing& p : n.op->packs) {
-      const auto i = static_cast<size_t>(p.input);
-      if (i >= in.size() || plan_->slots_[in[i]].place != Place::constant) continue;
-      const auto index = static_cast<size_t>(constant_index_[in[i]]);
-      const PlanConstant& c = plan_->constants_[index];
-      if (c.tensor.dtype() != p.type || p.bytes(n.params.get(), c.tensor.shape()) <= 0) continue;
+      std::optional<Pack> pack = pack_of(n, p, in);
+      if (!pack) continue;
+      find_packed(*pack);
+      plan_->packs_.push_back(*std::move(pack));
       step.packed.resize(in.size());
-      plan_->packs_.push_back(find_pack(n, p, index));
-      step.packed[i] = static_cast<uint32_t>(plan_->packs_.size());
+      step.packed[static_cast<size_t>(p.input)] = static_cast<uint32_t>(plan_->packs_.size());
     }
     return {};
   }
 
   // Another session's, one in the pack file, or one to be made.
-  Pack find_pack(const ir::Node& n, const Packing& p, size_t index) {
-    const PlanConstant& c = plan_->constants_[index];
-    Pack out{index, &p, n.params, nullptr};
-    const PackForm form{p.layout, p.variant ? p.variant(n.params.get()) : 0, c.tensor.dtype()};
-    const Weight own = c.weight ? *c.weight : Weight::from(c.tensor);
+  void find_packed(Pack& pack) {
+    const PackForm form = plan_->form_of(pack);
+    const PackWeights weights = plan_->weights_of(pack);
     bool known = false;
-    out.packed = share_packed(form, own, &known);
+    pack.packed = share_packed(form, weights, &known);
     Counters& counters = plan_->pack_counters_;
     if (known) ++counters.packs_shared;
-    if (!options_.packs) return out;
+    if (!options_.packs) return;
     ByteRange bytes;
-    const PackFile::Match match = options_.packs->find(pack_key(form, own), own, &bytes);
-    if (match != PackFile::Match::good ||
-        static_cast<int64_t>(bytes.length) != p.bytes(n.params.get(), c.tensor.shape())) {
+    const PackFile::Match match = options_.packs->find(pack_key(form, weights), weights, &bytes);
+    if (match != PackFile::Match::good || static_cast<int64_t>(bytes.length) != pack.bytes) {
       ++counters.packs_stale;
     } else if (!known) {
-      out.packed->found(std::move(bytes));
+      pack.packed->found(std::move(bytes));
       ++counters.packs_mapped;
     }
-    return out;
+  }
+
+  // A value that is narrowed by the step that makes it, only to be widened again by all who read it, stays wide.
+  void keep_values_wide() {
+    const size_t n = graph().values().size() + 1;
+    std::vector<DType> wide(n, DType::undefined);
+    for (const Step& step : plan_->steps_)
+      for (const Conversion& c : step.narrow)
+        if (step.planned) wide[c.to] = plan_->slots_[c.from].type.dtype;
+    std::vector<int> narrow_reads(n, 0);
+    for (const uint32_t o : plan_->outputs_) ++narrow_reads[o];
+    for (const Step& step : plan_->steps_) {
+      ir::for_each_read(*step.node, [&](ir::ValueId v) { ++narrow_reads[v + 1]; });
+      for (size_t i = 0; i < step.node->inputs.size(); ++i)
+        if (reads_header(step, i)) --narrow_reads[slot_of(step.node->inputs[i])];
+      for (const Conversion& c : step.widen)
+        if (plan_->slots_[c.to].type.dtype == wide[c.from]) --narrow_reads[c.from];
+    }
+    const auto stays = [&](uint32_t slot) {
+      return slot < n && wide[slot] != DType::undefined && narrow_reads[slot] == 0;
+    };
+    for (Step& step : plan_->steps_) {
+      std::erase_if(step.widen, [&](const Conversion& c) { return stays(c.from) && unify(step, c.to, c.from); });
+      std::erase_if(step.narrow, [&](const Conversion& c) { return stays(c.to) && unify(step, c.from, c.to); });
+    }
+    for (uint32_t s = 1; s < n; ++s)
+      if (stays(s)) plan_->slots_[s].type.dtype = wide[s];
+  }
+  // Puts a slot of the graph in the place of a temporary one.
+  bool unify(const Step& step, uint32_t temp, uint32_t slot) {
+    for (uint32_t k = step.in; k < step.result + step.out_count; ++k)
+      if (plan_->args_[k] == temp) plan_->args_[k] = slot;
+    plan_->slots_[temp].place = Place::absent;
+    return true;
   }
 
   std::span<const uint32_t> ins(const Step& s) const { return plan_->args(s.in, s.in_count); }
@@ -463,12 +517,35 @@ Result<std::shared_ptr<const Plan>> Plan::build(std::shared_ptr<const ir::Graph>
   return PlanBuilder(std::move(graph), options, counters).build();
 }
 
+std::vector<const Tensor*> Plan::tensors_of(const Pack& pack) const {
+  std::vector<const Tensor*> out;
+  for (const int c : pack.constants) out.push_back(c < 0 ? nullptr : &constants_[static_cast<size_t>(c)].tensor);
+  return out;
+}
+
+PackForm Plan::form_of(const Pack& pack) const {
+  const Packing& p = *pack.packing;
+  const int main = pack.constants[static_cast<size_t>(p.input)];
+  return {p.layout, p.variant ? p.variant(pack.params.get()) : 0, constants_[static_cast<size_t>(main)].tensor.dtype()};
+}
+
+PackWeights Plan::weights_of(const Pack& pack) const {
+  PackWeights out;
+  for (size_t i = 0; i < pack.constants.size(); ++i) {
+    const bool part = static_cast<int>(i) == pack.packing->input || (i < 32 && pack.packing->with >> i & 1);
+    if (!part) continue;
+    const int index = pack.constants[i];
+    const PlanConstant* c = index < 0 ? nullptr : &constants_[static_cast<size_t>(index)];
+    out.push_back(!c ? Weight() : c->weight ? *c->weight : Weight::from(c->tensor));
+  }
+  return out;
+}
+
 Result<std::shared_ptr<Bytes>> Plan::make_pack(const Pack& pack, int threads) const {
-  const PlanConstant& c = constants_[pack.constant];
-  const int64_t size = pack.packing->bytes(pack.params.get(), c.tensor.shape());
-  TRY_ASSIGN(bytes, allocate_bytes(static_cast<size_t>(size)));
-  pack.packing->pack(pack.params.get(), c.tensor.shape(), c.tensor.data(), bytes->data(), threads);
-  if (c.weight) drop_pages(c.weight->range);
+  TRY_ASSIGN(bytes, allocate_bytes(static_cast<size_t>(pack.bytes)));
+  const std::vector<const Tensor*> tensors = tensors_of(pack);
+  pack.packing->pack({pack.params.get(), tensors, threads}, bytes->data());
+  for (const Weight& w : weights_of(pack)) drop_pages(w.range);
   return std::move(bytes);
 }
 
@@ -477,7 +554,7 @@ Result<const void*> Plan::packed(uint32_t index, int threads) const {
   Counters moved;
   TRY_ASSIGN(data, pack.packed->get(
                        [&] {
-                         moved.bytes_packed_in += constants_[pack.constant].tensor.bytes();
+                         for (const Tensor* t : tensors_of(pack)) moved.bytes_packed_in += t ? t->bytes() : 0;
                          return make_pack(pack, threads);
                        },
                        moved));
@@ -488,12 +565,9 @@ Result<const void*> Plan::packed(uint32_t index, int threads) const {
 
 void Plan::list_packs(std::vector<PackItem>& out, int threads) const {
   for (const Pack& pack : packs_) {
-    const PlanConstant& c = constants_[pack.constant];
     PackItem item;
-    item.weight = c.weight ? *c.weight : Weight::from(c.tensor);
-    const PackForm form{pack.packing->layout, pack.packing->variant ? pack.packing->variant(pack.params.get()) : 0,
-                        c.tensor.dtype()};
-    item.key = pack_key(form, item.weight);
+    item.weights = weights_of(pack);
+    item.key = pack_key(form_of(pack), item.weights);
     // What no run has packed yet is packed for the file alone.
     item.bytes = [this, &pack, threads]() -> Result<ByteRange> {
       if (const auto there = pack.packed->bytes()) return *there;

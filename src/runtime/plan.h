@@ -63,9 +63,10 @@ struct PlanConstant {
 
 // A packed weight, found or made at first use.
 struct Pack {
-  size_t constant;  // index into Plan::constants
+  std::vector<int> constants;  // per input of the node: index into Plan::constants, or -1
   const Packing* packing;
   std::shared_ptr<const void> params;
+  int64_t bytes;  // of the packed form
   std::shared_ptr<PackedWeight> packed;
 };
 
@@ -75,6 +76,7 @@ struct PlanOptions {
   std::span<const PlanConstant* const> outer_constants = {};  // likewise; null where a slot is none
   std::span<const TypeDesc> input_types = {};                 // fallback for untyped inputs of a body
   const PackFile* packs = nullptr;                            // packed weights to use
+  bool keep_wide = true;  // values between operators that compute in a wider type are not rounded
 };
 
 class Plan {
@@ -119,6 +121,10 @@ class Plan {
   uint32_t body_count_ = 0;
 
   void add_mapped_files(std::vector<BytesPtr>& out) const;
+  // What a pack is made of.
+  PackForm form_of(const Pack& pack) const;
+  PackWeights weights_of(const Pack& pack) const;
+  std::vector<const Tensor*> tensors_of(const Pack& pack) const;
   Result<std::shared_ptr<Bytes>> make_pack(const Pack& pack, int threads) const;
 
   std::vector<Pack> packs_;

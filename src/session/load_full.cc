@@ -29,7 +29,7 @@ Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const Pac
   out.order_chosen_by = order.chosen_by;
   out.planned_peak = order.peak_bytes;
   timer.lap(out.phase_ns.order);
-  TRY(make_plan(order.nodes, external, packs, out, timer));
+  TRY(make_plan(order.nodes, external, packs, options, out, timer));
   return out;
 }
 

@@ -14,7 +14,7 @@ Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const Pac
   timer.lap(out.phase_ns.resolve);
   TRY_ASSIGN(order, ir::topological_order(*out.model.graph));
   timer.lap(out.phase_ns.order);
-  TRY(make_plan(order, external, packs, out, timer));
+  TRY(make_plan(order, external, packs, options, out, timer));
   return out;
 }
 

@@ -16,11 +16,12 @@ Status read_graph(BytesPtr bytes, ExternalData& external, const SessionOptions& 
 }
 
 Status make_plan(std::span<const ir::NodeId> order, const ExternalData& external, const PackFile* packs,
-                 LoadedModel& out, PhaseTimer& timer) {
-  PlanOptions options;
-  options.order = order;
-  options.packs = packs;
-  TRY_ASSIGN(plan, Plan::build(out.model.graph, options, out.counters));
+                 const SessionOptions& options, LoadedModel& out, PhaseTimer& timer) {
+  PlanOptions plan_options;
+  plan_options.order = order;
+  plan_options.packs = packs;
+  plan_options.keep_wide = options.optimization_level > 0;
+  TRY_ASSIGN(plan, Plan::build(out.model.graph, plan_options, out.counters));
   out.plan = std::move(plan);
   out.counters += external.counters();
   timer.lap(out.phase_ns.plan);

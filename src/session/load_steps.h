@@ -23,6 +23,6 @@ Status read_graph(BytesPtr bytes, ExternalData& external, const SessionOptions& 
                   PhaseTimer& timer);
 // Makes out.plan for the nodes of out.model in this order.
 Status make_plan(std::span<const ir::NodeId> order, const ExternalData& external, const PackFile* packs,
-                 LoadedModel& out, PhaseTimer& timer);
+                 const SessionOptions& options, LoadedModel& out, PhaseTimer& timer);
 
 }  // namespace tessera

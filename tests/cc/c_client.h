@@ -13,11 +13,6 @@
 
 namespace client {
 
-#if defined(__SANITIZE_THREAD__)
-inline constexpr bool kTsan = true;
-#else
-inline constexpr bool kTsan = false;
-#endif
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 inline constexpr bool kSanitized = true;
 #else

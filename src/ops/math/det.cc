@@ -92,7 +92,7 @@ Status compute(Call& call) {
   return call.cancelled() ? call.stopped() : Status{};
 }
 
-int64_t scratch(const void*, std::span<const Shape* const> in) {
+int64_t scratch(const void*, const ScratchCall& in) {
   const Shape& s = *in[0];
   return s.count() == 0 ? 0 : s[s.rank() - 1] * s[s.rank() - 1] * static_cast<int64_t>(sizeof(double));
 }

@@ -1,6 +1,7 @@
 // Attention — softmax(scale * Q K' + mask) V over heads, with a cache of keys and values.
 //
-// Keys and values of any float type are read as they lie; sums are kept in float (or double). A row of queries whose
+// Keys and values of any float type are read as they lie; sums are kept in float (or double). Half floats are rounded
+// where the body that the standard gives for this operator rounds them: after each of its steps. A row of queries whose
 // keys are all masked gives zeros.
 #include <cmath>
 #include <cstring>
@@ -29,6 +30,34 @@ void load(Target target, DType type, const void* data, int64_t from, int64_t n, 
   }
   decode(type, data, from, n, out);
 }
+
+// The rounding of half floats between the steps; none for other types.
+class Rounding {
+ public:
+  explicit Rounding(DType type) : type_(kHalfFloats.has(type) ? type : DType::undefined) {}
+  bool on() const { return type_ != DType::undefined; }
+
+  template <class C>
+  void apply(Target target, C* x, int64_t n) const {
+    if constexpr (std::is_same_v<C, float>) {
+      uint16_t bits[256];
+      for (int64_t at = 0; on() && at < n; at += 256) {
+        const int64_t count = std::min<int64_t>(256, n - at);
+        (type_ == DType::f16 ? f32_to_f16 : f32_to_bf16)(target, x + at, bits, count);
+        (type_ == DType::f16 ? f16_to_f32 : bf16_to_f32)(target, bits, x + at, count);
+      }
+    }
+  }
+  // x * factor, each rounded.
+  template <class C>
+  void scale(Target target, C factor, C* x, int64_t n) const {
+    for (int64_t i = 0; i < n; ++i) x[i] *= factor;
+    apply(target, x, n);
+  }
+
+ private:
+  DType type_;
+};
 
 // Heads of one input or output.
 struct Tensor4 {
@@ -60,6 +89,8 @@ void append(const Call& call, const Sizes& s, const std::byte* past, const Tenso
 struct Rows {
   const Tensor4 *past, *fresh;
   int64_t past_rows, size;
+  Rounding rounding{DType::undefined};
+  float factor = 1;  // on all rows, where rounding is on
 
   // Rows [first, first + n) as C, in place or in `buffer`; *ld is the step from row to row.
   template <class C>
@@ -76,6 +107,7 @@ struct Rows {
       const bool was = first + r < past_rows;
       const Tensor4& t = was ? *past : *fresh;
       load(target, t.type, t.data, t.layout.at(b, h, first + r - (was ? 0 : past_rows)), size, buffer + r * size);
+      if (rounding.on() && factor != 1) rounding.scale(target, static_cast<C>(factor), buffer + r * size, size);
     }
     return buffer;
   }
@@ -93,19 +125,28 @@ class Run {
       : p_(p),
         call_(call),
         s_(p, call.shape(kQ), call.shape(kK), call.shape(kV), p.has_past ? call.shape(kPastKey)[2] : 0),
-        room_(s_, sizeof(C)) {
+        room_(s_, sizeof(C)),
+        rounding_(std::is_same_v<C, float> ? call.dtype(kQ) : DType::undefined) {
     q_ = tensor(kQ, Layout::of(s_.four, s_.q_heads, s_.queries, s_.size));
     k_ = tensor(kK, Layout::of(s_.four, s_.kv_heads, s_.fresh, s_.size));
     v_ = tensor(kV, Layout::of(s_.four, s_.kv_heads, s_.fresh, s_.v_size));
     past_k_ = tensor(kPastKey, Layout::of(true, s_.kv_heads, s_.past, s_.size));
     past_v_ = tensor(kPastValue, Layout::of(true, s_.kv_heads, s_.past, s_.v_size));
     scale_ = p.scale ? *p.scale : static_cast<float>(1 / std::sqrt(static_cast<double>(s_.size)));
+    if (rounding_.on()) {
+      // Queries and keys are each scaled by the root.
+      root_ = static_cast<float>(std::sqrt(static_cast<double>(scale_)));
+      rounding_.apply(call.target(), &root_, 1);
+      scale_ = 1;
+    }
     packed_head_.assign(static_cast<size_t>(call.threads()), -1);
   }
 
   Status run() {
     TRY(check());
     keys_ = cache(kPresentKey, past_k_, k_, present_k_, s_.size);
+    keys_.rounding = rounding_;
+    keys_.factor = root_;
     values_ = cache(kPresentValue, past_v_, v_, present_v_, s_.v_size);
     const int64_t blocks = s_.query_blocks();
     call_.parallel(s_.batch * s_.kv_heads * blocks, [&](int64_t i, int lane) {
@@ -171,6 +212,7 @@ class Run {
     for (int64_t r = 0; r < k.rows; ++r)
       load(call_.target(), q_.type, q_.data, q_.layout.at(b, h * s_.group + r / k.n, k.first + r % k.n), s_.size,
            q + r * s_.size);
+    if (rounding_.on()) rounding_.scale(call_.target(), static_cast<C>(root_), q, k.rows * s_.size);
     products(k);
     for (int64_t r = 0; r < k.rows; ++r) finish_row(k, r);
     sums(k);
@@ -287,11 +329,9 @@ class Run {
   void finish_row(const Block& k, int64_t r) {
     C* row = memory(k.lane, room_.scores) + r * s_.keys;
     const int64_t head = k.h * s_.group + r / k.n, query = k.first + r % k.n;
+    round(row, k.keys);
     keep(k.b, head, query, 0, row);
-    if (p_.softcap > 0) {
-      const C cap = static_cast<C>(p_.softcap);
-      for (int64_t j = 0; j < k.keys; ++j) row[j] = std::tanh(row[j] / cap) * cap;
-    }
+    if (p_.softcap > 0) cap_row(row, k.keys);
     keep(k.b, head, query, 1, row);
     const bool any = mask_row(k, head, query, row);
     keep(k.b, head, query, 2, row);
@@ -299,6 +339,19 @@ class Run {
     // Blocks of values are multiplied whole.
     std::fill(row + k.keys, row + std::min(s_.keys, round_up(k.keys, Sizes::kKeyBlock)), C{0});
     keep(k.b, head, query, 3, row);
+  }
+
+  void round(C* row, int64_t n) const { rounding_.apply(call_.target(), row, n); }
+
+  void cap_row(C* row, int64_t n) const {
+    C cap = static_cast<C>(p_.softcap);
+    round(&cap, 1);
+    for (int64_t j = 0; j < n; ++j) row[j] /= cap;
+    round(row, n);
+    for (int64_t j = 0; j < n; ++j) row[j] = std::tanh(row[j]);
+    round(row, n);
+    for (int64_t j = 0; j < n; ++j) row[j] *= cap;
+    round(row, n);
   }
 
   void keep(int64_t b, int64_t head, int64_t query, int mode, const C* row) {
@@ -330,20 +383,33 @@ class Run {
       any = any || v != kMasked<C>;
       row[j] = v == kMasked<C> ? v : row[j] + v;
     }
+    round(row + span.begin, end - span.begin);
     return any;
   }
 
   void softmax(C* row, int64_t n, bool any) {
     any = any && std::any_of(row, row + n, [](C v) { return v != kMasked<C>; });
     if (!any) return std::fill_n(row, n, C{0}), void();
+    const bool in_steps = rounding_.on() && !p_.wide_softmax;
     if constexpr (std::is_same_v<C, float>) {
-      softmax_rows(call_.target(), 1, row, row, 1, n);
-    } else {
-      const C most = *std::max_element(row, row + n);
-      C sum = 0;
-      for (int64_t j = 0; j < n; ++j) sum += row[j] = std::exp(row[j] - most);
-      for (int64_t j = 0; j < n; ++j) row[j] /= sum;
+      if (!in_steps) {
+        softmax_rows(call_.target(), 1, row, row, 1, n);
+        return round(row, n);
+      }
     }
+    const C most = *std::max_element(row, row + n);
+    C sum = 0;
+    for (int64_t j = 0; j < n; ++j) row[j] -= most;
+    round(row, n);
+    if constexpr (std::is_same_v<C, float>)
+      unary_f32(call_.target(), Unary::exp, row, row, n);
+    else
+      for (int64_t j = 0; j < n; ++j) row[j] = std::exp(row[j]);
+    round(row, n);
+    for (int64_t j = 0; j < n; ++j) sum += row[j];
+    round(&sum, 1);
+    for (int64_t j = 0; j < n; ++j) row[j] /= sum;
+    round(row, n);
   }
 
   void store(const Block& k) {
@@ -360,7 +426,8 @@ class Run {
   Workspace room_;
   Tensor4 q_, k_, v_, past_k_, past_v_, present_k_, present_v_;
   Rows keys_{}, values_{};
-  float scale_;
+  Rounding rounding_;
+  float scale_, root_ = 1;
   std::vector<int64_t> packed_head_;  // per lane
 };
 
@@ -374,7 +441,7 @@ void types(TypeCall& c) {
   if (c.out.size() > kPresentValue) c.out[kPresentValue] = c.in[kV];
 }
 
-int64_t scratch(const void* params, std::span<const Shape* const> in) {
+int64_t scratch(const void* params, const ScratchCall& in) {
   const auto& p = *static_cast<const Params*>(params);
   const Sizes s(p, *in[kQ], *in[kK], *in[kV], p.has_past ? (*in[kPastKey])[2] : 0);
   if (s.batch == 0 || s.queries == 0) return 0;

@@ -10,6 +10,9 @@ Status parse(Attrs& a, Params& p) {
   a.get("scale", p.scale);
   a.get("is_causal", p.causal);
   a.get("softcap", p.softcap);
+  DType softmax_type = DType::undefined;
+  a.get("softmax_precision", softmax_type);
+  p.wide_softmax = set_of(DType::f32, DType::f64).has(softmax_type);
   a.get("qk_matmul_output_mode", p.scores_mode);
   a.get("left_window_size", p.left_window);
   a.get("right_window_size", p.right_window);

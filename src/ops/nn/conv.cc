@@ -46,29 +46,31 @@ Status compute_double(const ConvParams& p, Call& call) {
   return call.cancelled() ? call.stopped() : Status{};
 }
 
-int64_t scratch(const void* params, std::span<const Shape* const> in) {
+int64_t scratch(const void* params, const ScratchCall& in) {
   if (in[1]->count() == 0) return 0;
   const ConvShape s = conv_shape(*static_cast<const ConvParams*>(params), *in[0], *in[1]);
   return std::max(static_cast<int64_t>(conv_scratch_bytes(s)), patch_block_bytes(s, sizeof(double)));
 }
 
 // Of the shape only what packing reads.
-ConvShape weight_shape(const void* params, const Shape& w) {
+ConvShape weight_shape(const PackCall& c) {
+  const Shape& w = c.shape(1);
   ConvShape s;
-  s.groups = static_cast<const ConvParams*>(params)->group;
+  s.groups = c.as<ConvParams>().group;
   s.out_channels = w[0];
   s.channels = w[1] * s.groups;
   for (int i = 2; i < w.rank(); ++i) s.kernel[kMostSpatial - w.rank() + i] = w[i];
   return s;
 }
 int64_t variant(const void* params) { return static_cast<const ConvParams*>(params)->group; }
-int64_t packed_bytes(const void* params, const Shape& w) {
-  const int64_t groups = static_cast<const ConvParams*>(params)->group;
+int64_t packed_bytes(const PackCall& c) {
+  const Shape& w = c.shape(1);
+  const int64_t groups = c.as<ConvParams>().group;
   if (w.rank() < 3 || w.rank() > 2 + kMostSpatial || w.count() == 0 || w[0] % groups) return 0;
-  return static_cast<int64_t>(conv_packed_bytes(weight_shape(params, w)));
+  return static_cast<int64_t>(conv_packed_bytes(weight_shape(c)));
 }
-void pack(const void* params, const Shape& w, const void* weight, void* out, int threads) {
-  conv_pack(weight_shape(params, w), static_cast<const float*>(weight), static_cast<float*>(out), threads);
+void pack(const PackCall& c, void* out) {
+  conv_pack(weight_shape(c), c.in<float>(1), static_cast<float*>(out), c.threads);
 }
 
 constexpr Packing kPacks[] = {{1, "F32.Conv", packed_bytes, pack, variant}};

@@ -167,29 +167,33 @@ Status run(Call& call, const ConvShape& s, const T* weights, int64_t group_step)
 }
 
 int64_t variant(const void* params) { return static_cast<const Params*>(params)->conv.group; }
-int64_t packed_bytes(const void* params, const Shape& w) {
-  const int64_t groups = static_cast<const Params*>(params)->conv.group;
+int64_t panel_bytes(const Params& p, const Shape& w) {
+  const int64_t groups = p.conv.group;
   if (w.rank() < 3 || w.rank() > 2 + kMostSpatial || w.count() == 0 || w[0] % groups) return 0;
   return groups * static_cast<int64_t>(gemm_packed_bytes(w.count(1, w.rank()), w[0] / groups));
 }
-void pack(const void* params, const Shape& w, const void* weight, void* out, int threads) {
-  const int64_t groups = static_cast<const Params*>(params)->conv.group, n = w.count(1, w.rank()), k = w[0] / groups;
+void pack_groups(const Params& p, const Shape& w, const float* weight, void* out, int threads) {
+  const int64_t groups = p.conv.group, n = w.count(1, w.rank()), k = w[0] / groups;
   for (int64_t g = 0; g < groups; ++g)
-    gemm_pack_b(static_cast<const float*>(weight) + g * k * n, n, false, k, n,
+    gemm_pack_b(weight + g * k * n, n, false, k, n,
                 static_cast<float*>(out) + g * static_cast<int64_t>(gemm_packed_bytes(n, k) / sizeof(float)), threads);
+}
+int64_t packed_bytes(const PackCall& c) { return panel_bytes(c.as<Params>(), c.shape(1)); }
+void pack(const PackCall& c, void* out) {
+  pack_groups(c.as<Params>(), c.shape(1), c.in<float>(1), out, c.threads);
 }
 
 Status compute_float(const Params& p, Call& call) {
   const Shape& w = call.shape(1);
   const ConvShape s = geometry(p, call.shape(0), w);
   if (call.out_count(0) == 0) return {};
-  const int64_t bytes = packed_bytes(&p, w);
+  const int64_t bytes = panel_bytes(p, w);
   const auto* weights = static_cast<const float*>(call.packed(1));
   Tensor own;
   if (!weights) {
     TRY_ASSIGN(room, Tensor::allocate(DType::u8, Shape{bytes}));
     own = std::move(room);
-    pack(&p, w, call.in(1), own.mutable_data(), call.threads());
+    pack_groups(p, w, call.in<float>(1), own.mutable_data(), call.threads());
     weights = static_cast<const float*>(own.data());
   }
   return run(call, s, weights, bytes / s.groups / static_cast<int64_t>(sizeof(float)));
@@ -201,7 +205,7 @@ Status compute_double(const Params& p, Call& call) {
   return run(call, s, call.in<double>(1), call.count(1) / s.groups);
 }
 
-int64_t scratch(const void* params, std::span<const Shape* const> in) {
+int64_t scratch(const void* params, const ScratchCall& in) {
   const Blocks k(geometry(*static_cast<const Params*>(params), *in[0], *in[1]));
   return std::min(k.block, k.pixels) * k.width * static_cast<int64_t>(sizeof(double));
 }

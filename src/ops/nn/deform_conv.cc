@@ -190,7 +190,7 @@ Status compute(const Params& p, Call& call) {
 }
 
 // Columns of doubles, or of floats and the same packed.
-int64_t scratch(const void* params, std::span<const Shape* const> in) {
+int64_t scratch(const void* params, const ScratchCall& in) {
   if (in[1]->count() == 0) return 0;
   const ConvShape s = conv_shape(static_cast<const Params*>(params)->conv, *in[0], *in[1]);
   const int64_t k = in[1]->count(1, in[1]->rank()), n = std::min(patch_block(s), s.out[0] * s.out[1] * s.out[2]);

@@ -178,7 +178,7 @@ Status compute(const Params& p, Call& call) {
                                                                 : Run<float>(p, call).run();
 }
 
-int64_t scratch(const void*, std::span<const Shape* const> in) {
+int64_t scratch(const void*, const ScratchCall& in) {
   const Shape &k = *in[kK], &v = *in[kV];
   const size_t for_keys = k.count() ? gemm_packed_bytes(k[2], k[3]) : 0;
   const size_t for_values = v.count() ? gemm_packed_bytes(v[3], v[2]) : 0;

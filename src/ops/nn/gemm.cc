@@ -109,16 +109,17 @@ Status compute(const Params& p, Call& call) {
 }
 
 int64_t variant(const void* params) { return static_cast<const Params*>(params)->trans_b; }
-int64_t packed_bytes(const void* params, const Shape& b) {
-  const bool trans = static_cast<const Params*>(params)->trans_b;
-  return b.rank() == 2 ? static_cast<int64_t>(gemm_packed_bytes(b[!trans], b[trans])) : 0;
+int64_t panel_bytes(const Params& p, const Shape& b) {
+  return b.rank() == 2 ? static_cast<int64_t>(gemm_packed_bytes(b[!p.trans_b], b[p.trans_b])) : 0;
 }
-void pack(const void* params, const Shape& b, const void* weight, void* out, int threads) {
-  const bool trans = static_cast<const Params*>(params)->trans_b;
-  gemm_pack_b(static_cast<const float*>(weight), b[1], trans, b[trans], b[!trans], static_cast<float*>(out), threads);
+int64_t packed_bytes(const PackCall& c) { return panel_bytes(c.as<Params>(), c.shape(1)); }
+void pack(const PackCall& c, void* out) {
+  const Shape& b = c.shape(1);
+  const bool trans = c.as<Params>().trans_b;
+  gemm_pack_b(c.in<float>(1), b[1], trans, b[trans], b[!trans], static_cast<float*>(out), c.threads);
 }
-int64_t scratch(const void* params, std::span<const Shape* const> in) {
-  return panel_scratch(packed_bytes(params, *in[1]));
+int64_t scratch(const void* params, const ScratchCall& in) {
+  return in.is_packed(1) ? 0 : panel_scratch(panel_bytes(*static_cast<const Params*>(params), *in[1]));
 }
 
 template <class T, class Acc>

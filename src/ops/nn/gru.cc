@@ -100,20 +100,22 @@ Status compute(const Params& p, Call& call) {
   return {};
 }
 
-int64_t scratch(const void* params, std::span<const Shape* const> in) {
+int64_t scratch(const void* params, const ScratchCall& in) {
   return room_bytes(Sizes(*static_cast<const Params*>(params), *in[kX], *in[kR], kGates), 2, 1);
 }
-int64_t r_bytes(const void*, const Shape& r) {
+int64_t r_bytes(const PackCall& c) {
+  const Shape& r = c.shape(kR);
   if (r.rank() != 3) return 0;
   const int64_t cuts[] = {r[1] / kGates * 2, r[1]};
   return packed_bytes(r, cuts);
 }
-void pack_r(const void*, const Shape& r, const void* from, void* out, int threads) {
+void pack_r(const PackCall& c, void* out) {
+  const Shape& r = c.shape(kR);
   const int64_t cuts[] = {r[1] / kGates * 2, r[1]};
-  recurrent::pack(r, cuts, static_cast<const float*>(from), out, threads);
+  recurrent::pack(r, cuts, c.in<float>(kR), out, c.threads);
 }
 
-constexpr Packing kPacks[] = {whole_weight(kW), {kR, "F32.P16.gru", r_bytes, pack_r}};
+constexpr Packing kPacks[] = {whole_weight<kW>(), {kR, "F32.P16.gru", r_bytes, pack_r}};
 constexpr Kernel kKernels[] = {{recurrent::kTypes<float>, compute_with<Params, compute<float>>},
                                {recurrent::kTypes<double>, compute_with<Params, compute<double>>}};
 constexpr int16_t kVersions[] = {1, 3, 7, 14, 22};

@@ -78,7 +78,7 @@ struct Sizes {
       : batch(q[0]), length(q[1]), key(q[2] / p.q_heads), value(v[2] / p.kv_heads), group(p.q_heads / p.kv_heads) {}
 };
 
-int64_t scratch(const void* params, std::span<const Shape* const> in) {
+int64_t scratch(const void* params, const ScratchCall& in) {
   const auto& p = *static_cast<const Params*>(params);
   const Sizes s(p, *in[kQuery], *in[kValue]);
   return static_cast<int64_t>(sizeof(float)) * (s.key + 1) * std::min(kColumns, s.value);

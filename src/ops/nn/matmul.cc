@@ -61,18 +61,20 @@ Status compute(Call& call) {
   return {};
 }
 
-int64_t scratch(const void*, std::span<const Shape* const> in) {
+int64_t scratch(const void*, const ScratchCall& in) {
   const Shape& b = *in[1];
-  if (b.rank() == 0) return 0;
+  if (b.rank() == 0 || in.is_packed(1)) return 0;
   return panel_scratch(
       static_cast<int64_t>(gemm_packed_bytes(b.rank() > 1 ? b[b.rank() - 1] : 1, b[b.rank() > 1 ? b.rank() - 2 : 0])));
 }
 
-int64_t packed_bytes(const void*, const Shape& b) {
+int64_t packed_bytes(const PackCall& c) {
+  const Shape& b = c.shape(1);
   return b.rank() == 2 ? static_cast<int64_t>(gemm_packed_bytes(b[1], b[0])) : 0;
 }
-void pack(const void*, const Shape& b, const void* weight, void* out, int threads) {
-  gemm_pack_b(static_cast<const float*>(weight), b[1], false, b[0], b[1], static_cast<float*>(out), threads);
+void pack(const PackCall& c, void* out) {
+  const Shape& b = c.shape(1);
+  gemm_pack_b(c.in<float>(1), b[1], false, b[0], b[1], static_cast<float*>(out), c.threads);
 }
 
 constexpr Packing kPacks[] = {{1, "F32.P16", packed_bytes, pack}};

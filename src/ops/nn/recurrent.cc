@@ -212,13 +212,13 @@ Status check_lengths(Call& call, const Sizes& s) {
   return {};
 }
 
-int64_t whole_bytes(const void*, const Shape& w) {
+int64_t whole_bytes(const Shape& w) {
   const int64_t cuts[] = {w.rank() == 3 ? w[1] : 0};
   return packed_bytes(w, cuts);
 }
-void pack_whole(const void*, const Shape& w, const void* from, void* out, int threads) {
+void pack_whole(const Shape& w, const float* from, void* out, int threads) {
   const int64_t cuts[] = {w[1]};
-  pack(w, cuts, static_cast<const float*>(from), out, threads);
+  pack(w, cuts, from, out, threads);
 }
 
 }  // namespace recurrent

@@ -213,9 +213,13 @@ void each_row(const Call& call, const Sizes& s, F&& fn) {
 }
 
 // The packing of a weight whose gates are multiplied all at once.
-int64_t whole_bytes(const void* params, const Shape& w);
-void pack_whole(const void* params, const Shape& w, const void* from, void* out, int threads);
-constexpr Packing whole_weight(int input) { return {input, "F32.P16.rows", whole_bytes, pack_whole}; }
+int64_t whole_bytes(const Shape& w);
+void pack_whole(const Shape& w, const float* from, void* out, int threads);
+template <int I>
+constexpr Packing whole_weight() {
+  return {I, "F32.P16.rows", [](const PackCall& c) { return whole_bytes(c.shape(I)); },
+          [](const PackCall& c, void* out) { pack_whole(c.shape(I), c.in<float>(I), out, c.threads); }};
+}
 
 // Floats of either width; sequence_lens is int32.
 template <class T>

@@ -54,11 +54,11 @@ Status compute(const Params& p, Call& call) {
   return {};
 }
 
-int64_t scratch(const void* params, std::span<const Shape* const> in) {
+int64_t scratch(const void* params, const ScratchCall& in) {
   return room_bytes(Sizes(*static_cast<const Params*>(params), *in[kX], *in[kR], 1), 1, 1);
 }
 
-constexpr Packing kPacks[] = {whole_weight(kW), whole_weight(kR)};
+constexpr Packing kPacks[] = {whole_weight<kW>(), whole_weight<kR>()};
 constexpr Kernel kKernels[] = {{recurrent::kTypes<float>, compute_with<Params, compute<float>>},
                                {recurrent::kTypes<double>, compute_with<Params, compute<double>>}};
 constexpr int16_t kVersions[] = {1, 7, 14, 22};

@@ -167,7 +167,7 @@ Status compute_qlinear(const ConvParams& p, Call& call) {
 }
 
 template <int W>
-int64_t scratch(const void* params, std::span<const Shape* const> in) {
+int64_t scratch(const void* params, const ScratchCall& in) {
   if (in[W]->count() == 0) return 0;
   const Work work(conv_shape(*static_cast<const ConvParams*>(params), *in[0], *in[W]));
   return W == kW ? work.end : work.sums;

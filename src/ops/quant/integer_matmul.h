@@ -144,16 +144,24 @@ Status integer_products(Call& call, const MatMulBatch& p, const ByteMatrices& in
 }
 
 // For an operator whose input B is the right matrix.
-inline int64_t packed_byte_matrix(const void*, const Shape& b) {
+template <int B>
+int64_t packed_byte_matrix(const PackCall& c) {
+  const Shape& b = c.shape(B);
   return b.rank() == 2 ? static_cast<int64_t>(gemm_i8_packed_bytes(b[1], b[0])) : 0;
 }
-inline void pack_byte_matrix(const void*, const Shape& b, const void* weight, void* out, int threads) {
-  gemm_i8_pack_b(best_target(), threads, weight, b[1], b[0], b[1], out);
+template <int B>
+void pack_byte_matrix(const PackCall& c, void* out) {
+  const Shape& b = c.shape(B);
+  gemm_i8_pack_b(best_target(), c.threads, c.tensor(B).data(), b[1], b[0], b[1], out);
 }
 template <int B>
-int64_t byte_matrix_scratch(const void*, std::span<const Shape* const> in) {
+constexpr Packing byte_matrix() {
+  return {B, "I8.P16x4", packed_byte_matrix<B>, pack_byte_matrix<B>, nullptr, set_of(DType::i8, DType::u8)};
+}
+template <int B>
+int64_t byte_matrix_scratch(const void*, const ScratchCall& in) {
   const Shape& b = *in[B];
-  if (b.rank() == 0) return 0;
+  if (b.rank() == 0 || in.is_packed(B)) return 0;
   const int r = b.rank();
   return panel_scratch(static_cast<int64_t>(gemm_i8_packed_bytes(r > 1 ? b[r - 1] : 1, b[r > 1 ? r - 2 : 0])));
 }

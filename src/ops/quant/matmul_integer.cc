@@ -18,7 +18,7 @@ Status compute(Call& call) {
       call, p, {0, 2, 1, 3}, [&](int64_t i) { return y + i * p.m * p.n; }, [](int64_t, int64_t, int64_t) {});
 }
 
-constexpr Packing kPacks[] = {{1, "I8.P16x4", packed_byte_matrix, pack_byte_matrix}};
+constexpr Packing kPacks[] = {byte_matrix<1>()};
 constexpr TypeSet kBytes = set_of(DType::i8, DType::u8);
 constexpr TypeRule kTypes[] = {
     {in_arg(0) | in_arg(2), kBytes}, {in_arg(1) | in_arg(3), kBytes}, {out_arg(0), set_of(DType::i32)}};

@@ -81,7 +81,7 @@ Status compute_float8(Call& call) {
   return {};
 }
 
-constexpr Packing kPacks[] = {{kB, "I8.P16x4", packed_byte_matrix, pack_byte_matrix}};
+constexpr Packing kPacks[] = {byte_matrix<kB>()};
 void types(TypeCall& c) { c.out[0] = c.in[kYZero]; }
 
 constexpr TypeSet kBytes = set_of(DType::i8, DType::u8);
