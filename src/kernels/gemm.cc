@@ -131,11 +131,15 @@ void gemm_block(const Problem& g, int64_t i0, int64_t i1, int64_t p0, int64_t p1
 // A few rows against kPanels panels from p on, or against kVecs vectors of one panel: independent sums, eight vectors
 // or more in flight, so that neither the latency of a multiply-add nor that of memory shows.
 template <int kRows, int kPanels, int kVecs>
-HWY_INLINE void few_panels(const Problem& g, int64_t p, int pass, float* HWY_RESTRICT product, int64_t ld) {
+HWY_INLINE void few_panels(const Problem& g, int64_t p, int panels, int pass, float* HWY_RESTRICT product) {
   using tile::kLanes;
   const tile::D d;
   constexpr int kSteps = HWY_MAX(1, 8 / (kRows * kPanels * kVecs)), kSums = kPanels * kVecs;
+  constexpr int64_t kWidth = kPanels * kPanelWidth;
   const int64_t panel = g.k * kPanelWidth;
+  int64_t at[kPanels];
+#pragma GCC unroll 4
+  for (int i = 0; i < kPanels; ++i) at[i] = HWY_MIN(i, panels - 1) * panel;
   const float* HWY_RESTRICT b = g.b + p * panel + pass * kVecs * kLanes;
   const float* HWY_RESTRICT a = g.a;
   tile::V acc[kSteps][kRows][kSums];
@@ -151,14 +155,14 @@ HWY_INLINE void few_panels(const Problem& g, int64_t p, int pass, float* HWY_RES
     for (int s = 0; s < kSteps; ++s)
 #pragma GCC unroll 8
       for (int i = 0; i < kSums; ++i) {
-        const tile::V v = hn::LoadU(d, b + i / kVecs * panel + s * kPanelWidth + i % kVecs * kLanes);
+        const tile::V v = hn::LoadU(d, b + at[i / kVecs] + s * kPanelWidth + i % kVecs * kLanes);
 #pragma GCC unroll 4
         for (int r = 0; r < kRows; ++r) acc[s][r][i] = hn::MulAdd(hn::Set(d, a[r * g.lda + s]), v, acc[s][r][i]);
       }
   for (; k > 0; --k, ++a, b += kPanelWidth)
 #pragma GCC unroll 8
     for (int i = 0; i < kSums; ++i) {
-      const tile::V v = hn::LoadU(d, b + i / kVecs * panel + i % kVecs * kLanes);
+      const tile::V v = hn::LoadU(d, b + at[i / kVecs] + i % kVecs * kLanes);
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) acc[0][r][i] = hn::MulAdd(hn::Set(d, a[r * g.lda]), v, acc[0][r][i]);
     }
@@ -174,7 +178,7 @@ HWY_INLINE void few_panels(const Problem& g, int64_t p, int pass, float* HWY_RES
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 8
     for (int i = 0; i < kSums; ++i)
-      hn::StoreU(acc[0][r][i], d, product + r * ld + i / kVecs * kPanelWidth + (pass * kVecs + i % kVecs) * kLanes);
+      hn::StoreU(acc[0][r][i], d, product + r * kWidth + i / kVecs * kPanelWidth + (pass * kVecs + i % kVecs) * kLanes);
 }
 
 template <int kRows>
@@ -185,13 +189,8 @@ void few_rows(const Problem& g, int64_t p0, int64_t p1) {
   const tile::Finish f{g.epilogue, true, true};
   HWY_ALIGN float product[kRows * kWidth];
   for (int64_t p = p0; p < p1;) {
-    const int panels = p + kStreams <= p1 ? kStreams : 1;
-    for (int pass = 0; pass < kPasses; ++pass) {
-      if (panels == kStreams)
-        few_panels<kRows, kStreams, kVecs>(g, p, pass, product, kWidth);
-      else
-        few_panels<kRows, 1, kVecs>(g, p, pass, product, kWidth);
-    }
+    const int panels = static_cast<int>(HWY_MIN(kStreams, p1 - p));
+    for (int pass = 0; pass < kPasses; ++pass) few_panels<kRows, kStreams, kVecs>(g, p, panels, pass, product);
     const int64_t j = p * kPanelWidth;
     const int columns = static_cast<int>(HWY_MIN(g.n - j, panels * kPanelWidth));
     tile::finish(product, kWidth, f, 0, j, kRows, columns, g.c + j, g.ldc);

@@ -61,72 +61,50 @@ HWY_INLINE V relu(V v) {
 template <int kRows, int kVecs, bool kRowsAdjacent>
 HWY_NOINLINE void multiply(const Operands& o, float* HWY_RESTRICT out, int64_t ld) {
   const D d;
-  // Few sums would wait for one another: steps of k take turns with two sets of them.
-  constexpr int kSets = kRows * kVecs <= 4 ? 2 : 1;
   // Low tiles of wide vectors wait for memory alone, and reach far enough ahead by themselves.
   constexpr bool kFetch = kLanes < kPanelWidth || kRows > 2;
-  V acc[kSets][kRows][kVecs];
-#pragma GCC unroll 2
-  for (int s = 0; s < kSets; ++s)
+  V acc[kRows][kVecs];
 #pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i)
+  for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
-      for (int j = 0; j < kVecs; ++j) acc[s][i][j] = hn::Zero(d);
+    for (int j = 0; j < kVecs; ++j) acc[i][j] = hn::Zero(d);
   const float* HWY_RESTRICT a = o.a;
   const float* HWY_RESTRICT b = o.b;
   const int64_t a_row = kRowsAdjacent ? 1 : o.a_row, a_k = kRowsAdjacent ? o.a_k : 1;
   const int64_t b_k = o.b_k, b_vec = kLanes == kPanelWidth ? o.b_vec : kLanes;
-  int64_t p = o.k;
-  for (; p >= kSets; p -= kSets) {
+  for (int64_t p = o.k; p > 0; --p) {
+    V bv[kVecs];
 #pragma GCC unroll 2
-    for (int s = 0; s < kSets; ++s) {
-      V bv[kVecs];
-#pragma GCC unroll 2
-      for (int j = 0; j < kVecs; ++j) bv[j] = hn::LoadU(d, b + j * b_vec);
-      if (kFetch) __builtin_prefetch(b + kAhead * b_k);
-      if (kFetch && kVecs == 2 && kLanes == kPanelWidth) __builtin_prefetch(b + b_vec + kAhead * b_k);
-#pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i) {
-        const V av = hn::Set(d, a[i * a_row]);
-#pragma GCC unroll 2
-        for (int j = 0; j < kVecs; ++j) acc[s][i][j] = hn::MulAdd(av, bv[j], acc[s][i][j]);
-      }
-      a += a_k;
-      b += b_k;
-    }
-  }
-  if (kSets == 2 && p > 0) {
+    for (int j = 0; j < kVecs; ++j) bv[j] = hn::LoadU(d, b + j * b_vec);
+    if (kFetch) __builtin_prefetch(b + kAhead * b_k);
+    if (kFetch && kVecs == 2 && kLanes == kPanelWidth) __builtin_prefetch(b + b_vec + kAhead * b_k);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
       const V av = hn::Set(d, a[i * a_row]);
 #pragma GCC unroll 2
-      for (int j = 0; j < kVecs; ++j) acc[0][i][j] = hn::MulAdd(av, hn::LoadU(d, b + j * b_vec), acc[0][i][j]);
+      for (int j = 0; j < kVecs; ++j) acc[i][j] = hn::MulAdd(av, bv[j], acc[i][j]);
     }
-  }
-  if (kSets == 2) {
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 2
-      for (int j = 0; j < kVecs; ++j) acc[0][i][j] = hn::Add(acc[0][i][j], acc[kSets - 1][i][j]);
+    a += a_k;
+    b += b_k;
   }
   if (o.more && o.more_step) {
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
       for (int j = 0; j < kVecs; ++j)
-        acc[0][i][j] = hn::Add(acc[0][i][j], hn::LoadU(d, o.more + i * o.more_row + j * kLanes));
+        acc[i][j] = hn::Add(acc[i][j], hn::LoadU(d, o.more + i * o.more_row + j * kLanes));
   } else if (o.more) {
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
-      for (int j = 0; j < kVecs; ++j) acc[0][i][j] = hn::Add(acc[0][i][j], hn::Set(d, o.more[i * o.more_row]));
+      for (int j = 0; j < kVecs; ++j) acc[i][j] = hn::Add(acc[i][j], hn::Set(d, o.more[i * o.more_row]));
   }
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
     for (int j = 0; j < kVecs; ++j) {
-      if (o.rectify) acc[0][i][j] = relu(acc[0][i][j]);
-      hn::StoreU(acc[0][i][j], d, out + i * ld + j * kLanes);
+      if (o.rectify) acc[i][j] = relu(acc[i][j]);
+      hn::StoreU(acc[i][j], d, out + i * ld + j * kLanes);
     }
 }
 
