@@ -282,10 +282,12 @@ struct Cut {
 // Vectors across channels waste nothing at the end of a small map and take more rows at a time, but their products have
 // to be turned.
 bool by_rows(const ConvShape& s, int64_t pixels, int64_t taps) {
-  const int64_t channels = s.out_channels / s.groups;
-  const int64_t across_channels = pixels * (round_up(channels, kPanelWidth) * taps + 8 * channels);
-  const int64_t across_pixels = round_up(pixels, kPanelWidth) * channels * taps;
-  return across_channels - across_channels / 24 < across_pixels;
+  const int64_t group_channels = s.out_channels / s.groups;
+  const auto channels = static_cast<double>(group_channels), depth = static_cast<double>(taps);
+  const double across_channels =
+      static_cast<double>(pixels) * (static_cast<double>(round_up(group_channels, kPanelWidth)) * depth + 8 * channels);
+  const double across_pixels = static_cast<double>(round_up(pixels, kPanelWidth)) * channels * depth;
+  return across_channels * 23 / 24 < across_pixels;
 }
 
 // Whole channels at a time, if a few fit.

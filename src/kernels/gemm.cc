@@ -37,8 +37,8 @@ struct Problem {
 struct Kernels {
   // C's rows [i0, i1) x panels [p0, p1).
   void (*block)(const Problem&, int64_t i0, int64_t i1, int64_t p0, int64_t p1);
-  // The same for m = 1 with A's elements side by side.
-  void (*vector)(const Problem&, int64_t p0, int64_t p1);
+  // The same for all rows, which are m = 1, 2 or 3, with each row's elements side by side.
+  void (*few[3])(const Problem&, int64_t p0, int64_t p1);
 };
 
 }  // namespace gemm
@@ -128,51 +128,77 @@ void gemm_block(const Problem& g, int64_t i0, int64_t i1, int64_t p0, int64_t p1
   }
 }
 
-// One row: independent sums over k, eight vectors in flight, so that the multiply-add latency does not show.
-void gemm_vector(const Problem& g, int64_t p0, int64_t p1) {
+// A few rows against kPanels panels from p on, or against kVecs vectors of one panel: independent sums, eight vectors
+// or more in flight, so that neither the latency of a multiply-add nor that of memory shows.
+template <int kRows, int kPanels, int kVecs>
+HWY_INLINE void few_panels(const Problem& g, int64_t p, int panels, int pass, float* HWY_RESTRICT product) {
   using tile::kLanes;
   const tile::D d;
-  constexpr int kVecs = HWY_MIN(8, kPanelWidth / kLanes), kSteps = 8 / kVecs, kPasses = kPanelWidth / kLanes / kVecs;
-  const tile::Finish f{g.epilogue, true, true};
-  HWY_ALIGN float product[kPanelWidth];
-  for (int64_t p = p0; p < p1; ++p) {
-    for (int pass = 0; pass < kPasses; ++pass) {
-      const float* HWY_RESTRICT b = g.b + p * g.k * kPanelWidth + pass * kVecs * kLanes;
-      const float* HWY_RESTRICT a = g.a;
-      tile::V acc[kSteps][kVecs];
+  constexpr int kSteps = HWY_MAX(1, 8 / (kRows * kPanels * kVecs)), kSums = kPanels * kVecs;
+  constexpr int64_t kWidth = kPanels * kPanelWidth;
+  const int64_t panel = g.k * kPanelWidth;
+  int64_t at[kPanels];
+#pragma GCC unroll 4
+  for (int i = 0; i < kPanels; ++i) at[i] = HWY_MIN(i, panels - 1) * panel;
+  const float* HWY_RESTRICT b = g.b + p * panel + pass * kVecs * kLanes;
+  const float* HWY_RESTRICT a = g.a;
+  tile::V acc[kSteps][kRows][kSums];
 #pragma GCC unroll 8
-      for (int s = 0; s < kSteps; ++s)
+  for (int s = 0; s < kSteps; ++s)
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 8
-        for (int j = 0; j < kVecs; ++j) acc[s][j] = hn::Zero(d);
-      int64_t k = g.k;
-      for (; k >= kSteps; k -= kSteps, a += kSteps, b += kSteps * kPanelWidth)
+      for (int i = 0; i < kSums; ++i) acc[s][r][i] = hn::Zero(d);
+  int64_t k = g.k;
+  for (; k >= kSteps; k -= kSteps, a += kSteps, b += kSteps * kPanelWidth)
 #pragma GCC unroll 8
-        for (int s = 0; s < kSteps; ++s) {
-          __builtin_prefetch(b + (s + tile::kAhead) * kPanelWidth);
+    for (int s = 0; s < kSteps; ++s)
 #pragma GCC unroll 8
-          for (int j = 0; j < kVecs; ++j)
-            acc[s][j] = hn::MulAdd(hn::Set(d, a[s]), hn::LoadU(d, b + s * kPanelWidth + j * kLanes), acc[s][j]);
-        }
-      for (; k > 0; --k, ++a, b += kPanelWidth)
+      for (int i = 0; i < kSums; ++i) {
+        const tile::V v = hn::LoadU(d, b + at[i / kVecs] + s * kPanelWidth + i % kVecs * kLanes);
+#pragma GCC unroll 4
+        for (int r = 0; r < kRows; ++r) acc[s][r][i] = hn::MulAdd(hn::Set(d, a[r * g.lda + s]), v, acc[s][r][i]);
+      }
+  for (; k > 0; --k, ++a, b += kPanelWidth)
 #pragma GCC unroll 8
-        for (int j = 0; j < kVecs; ++j)
-          acc[0][j] = hn::MulAdd(hn::Set(d, a[0]), hn::LoadU(d, b + j * kLanes), acc[0][j]);
-#pragma GCC unroll 8
-      for (int half = kSteps / 2; half > 0; half /= 2)
-#pragma GCC unroll 8
-        for (int s = 0; s < half; ++s)
-#pragma GCC unroll 8
-          for (int j = 0; j < kVecs; ++j) acc[s][j] = hn::Add(acc[s][j], acc[s + half][j]);
-#pragma GCC unroll 8
-      for (int j = 0; j < kVecs; ++j) hn::StoreU(acc[0][j], d, product + (pass * kVecs + j) * kLanes);
+    for (int i = 0; i < kSums; ++i) {
+      const tile::V v = hn::LoadU(d, b + at[i / kVecs] + i % kVecs * kLanes);
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) acc[0][r][i] = hn::MulAdd(hn::Set(d, a[r * g.lda]), v, acc[0][r][i]);
     }
+#pragma GCC unroll 8
+  for (int half = kSteps / 2; half > 0; half /= 2)
+#pragma GCC unroll 8
+    for (int s = 0; s < half; ++s)
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 8
+        for (int i = 0; i < kSums; ++i) acc[s][r][i] = hn::Add(acc[s][r][i], acc[s + half][r][i]);
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 8
+    for (int i = 0; i < kSums; ++i)
+      hn::StoreU(acc[0][r][i], d, product + r * kWidth + i / kVecs * kPanelWidth + (pass * kVecs + i % kVecs) * kLanes);
+}
+
+template <int kRows>
+void few_rows(const Problem& g, int64_t p0, int64_t p1) {
+  constexpr int kVecs = HWY_MIN(8, kPanelWidth / tile::kLanes), kPasses = kPanelWidth / tile::kLanes / kVecs;
+  constexpr int kStreams = kVecs <= 2 ? 4 / kVecs : 1;  // panels read side by side
+  constexpr int64_t kWidth = kStreams * kPanelWidth;
+  const tile::Finish f{g.epilogue, true, true};
+  HWY_ALIGN float product[kRows * kWidth];
+  for (int64_t p = p0; p < p1;) {
+    const int panels = static_cast<int>(HWY_MIN(kStreams, p1 - p));
+    for (int pass = 0; pass < kPasses; ++pass) few_panels<kRows, kStreams, kVecs>(g, p, panels, pass, product);
     const int64_t j = p * kPanelWidth;
-    const int columns = static_cast<int>(HWY_MIN(g.n - j, kPanelWidth));
-    tile::finish(product, kPanelWidth, f, 0, j, 1, columns, g.c + j, g.ldc);
+    const int columns = static_cast<int>(HWY_MIN(g.n - j, panels * kPanelWidth));
+    tile::finish(product, kWidth, f, 0, j, kRows, columns, g.c + j, g.ldc);
+    p += panels;
   }
 }
 
-constexpr gemm::Kernels kernels = {gemm_block, gemm_vector};
+constexpr gemm::Kernels kernels = {gemm_block, {few_rows<1>, few_rows<2>, few_rows<3>}};
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -189,7 +215,7 @@ constexpr const gemm::Kernels* kTable[] = {HWY_CHOOSE_FALLBACK(kernels), HWY_CHO
 
 constexpr int64_t kRowsPerBlock = 96;
 constexpr int64_t kBlockBytes = 256 * 1024;  // of B that a block of panels and one step of k may take
-constexpr int64_t kVectorBytes = 64 * 1024;  // the same for one row
+constexpr int64_t kVectorBytes = 64 * 1024;  // the same for a few rows
 constexpr int64_t kCrowded = 1024;           // rows that many elements apart fall into the same cache sets
 constexpr int64_t kLeastWork = 1 << 18;      // multiply-adds worth handing to another thread
 
@@ -247,10 +273,11 @@ void gemm_f32(Target target, int threads, int64_t m, int64_t n, int64_t k, const
   const int64_t steps = std::max<int64_t>(1, ceil_div(k, pack_a ? gemm::kPackDepth : gemm::kMaxDepth));
   const int64_t depth = std::max<int64_t>(1, ceil_div(k, steps));
   const gemm::Problem g{m, n, k, a, lda, trans_a, packed_b, c, ldc, &epilogue, pack_a, depth};
-  if (m == 1 && (!trans_a || lda == 1)) {
-    const int64_t group = std::max<int64_t>(1, kVectorBytes / std::max<int64_t>(4 * kPanelWidth * k, 1));
-    parallel_for(threads, ceil_div(panels, group),
-                 [&](int64_t chunk, int) { kernels.vector(g, chunk * group, std::min(panels, (chunk + 1) * group)); });
+  if (m <= 3 && (!trans_a || (m == 1 && lda == 1))) {
+    const int64_t group = round_up(std::max<int64_t>(1, kVectorBytes / std::max<int64_t>(4 * kPanelWidth * k, 1)), 4);
+    parallel_for(threads, ceil_div(panels, group), [&](int64_t chunk, int) {
+      kernels.few[m - 1](g, chunk * group, std::min(panels, (chunk + 1) * group));
+    });
     return;
   }
   const Cut cut = cut_blocks(g, panels);

@@ -61,6 +61,8 @@ HWY_INLINE V relu(V v) {
 template <int kRows, int kVecs, bool kRowsAdjacent>
 HWY_NOINLINE void multiply(const Operands& o, float* HWY_RESTRICT out, int64_t ld) {
   const D d;
+  // Low tiles of wide vectors wait for memory alone, and reach far enough ahead by themselves.
+  constexpr bool kFetch = kLanes < kPanelWidth || kRows > 2;
   V acc[kRows][kVecs];
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i)
@@ -75,8 +77,8 @@ HWY_NOINLINE void multiply(const Operands& o, float* HWY_RESTRICT out, int64_t l
     V bv[kVecs];
 #pragma GCC unroll 2
     for (int j = 0; j < kVecs; ++j) bv[j] = hn::LoadU(d, b + j * b_vec);
-    __builtin_prefetch(b + kAhead * b_k);
-    if (kVecs == 2 && kLanes == kPanelWidth) __builtin_prefetch(b + b_vec + kAhead * b_k);
+    if (kFetch) __builtin_prefetch(b + kAhead * b_k);
+    if (kFetch && kVecs == 2 && kLanes == kPanelWidth) __builtin_prefetch(b + b_vec + kAhead * b_k);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
       const V av = hn::Set(d, a[i * a_row]);

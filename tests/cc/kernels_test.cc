@@ -154,6 +154,24 @@ TEST_P(OnTarget, GemmKeepsNanAndReadsNoUnaskedC) {
   }
 }
 
+// Equal rows times equal columns: every place gives the same bits.
+TEST_P(OnTarget, GemmResultDoesNotDependOnPlace) {
+  for (int64_t m : {1, 2, 3, 4, 7, 13, 51})
+    for (int64_t n : {1, 5, 17, 33, 63, 100})
+      for (int64_t k : {1, 9, 100, 1030}) {
+        std::vector<float> row(static_cast<size_t>(k)), column(static_cast<size_t>(k));
+        fill_random(row.data(), k, 30);
+        fill_random(column.data(), k, 31);
+        Guarded<float> a(m * k), b(n * k), packed(static_cast<int64_t>(gemm_packed_bytes(n, k)) / 4), c(m * n), bias(n);
+        for (int64_t i = 0; i < m; ++i) std::copy(row.begin(), row.end(), a.data() + i * k);
+        for (int64_t j = 0; j < n; ++j) std::copy(column.begin(), column.end(), b.data() + j * k), bias[j] = 0.7f;
+        gemm_pack_b(b.data(), k, true, k, n, packed.data(), 1);
+        const GemmEpilogue e{1, 1, bias.data(), 0, 1, GemmActivation::none};
+        gemm_f32(GetParam(), 1, m, n, k, a.data(), k, false, packed.data(), c.data(), n, e);
+        for (int64_t i = 0; i < m * n; ++i) ASSERT_EQ(c[i], c[0]) << m << "x" << n << "x" << k << " at " << i;
+      }
+}
+
 TEST(Gemm, GenericTypes) {
   const int64_t m = 9, n = 70, k = 13;
   std::vector<int32_t> a(m * k), b(k * n), c(m * n), bt(k * n), ct(m * n);
