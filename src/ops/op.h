@@ -428,6 +428,7 @@ struct Op {
   uint32_t header_only = 0;    // inputs of which only the shape is read
   int view = -1;               // output 0 is input `view` under another shape
   uint32_t inplace = 0;        // inputs whose memory output 0 may take over when sizes agree
+  uint32_t rounded = 0;        // inputs that are always rounded to the type the model gives them
   bool random = false;         // two calls may differ: never folded, never run early
   bool maps_elements = false;  // its body sees the elements of sequences, not the sequences
   int64_t (*scratch)(const void* params, const ScratchCall& in) = nullptr;  // bytes per lane

@@ -153,7 +153,8 @@ class PlanBuilder {
         status = Status(order.status().code(), order.status().message());
         return;
       }
-      auto body = Plan::build(sub, {*order, outer, outer_constants, input_types, options_.packs, options_.keep_wide}, counters_);
+      auto body = Plan::build(sub, {*order, outer, outer_constants, input_types, options_.packs, options_.keep_wide},
+                              counters_);
       if (!body.ok()) {
         status = body.take_status().in(name);
         return;
@@ -326,7 +327,7 @@ class PlanBuilder {
       for (size_t i = 0; i < step.node->inputs.size(); ++i)
         if (reads_header(step, i)) --narrow_reads[slot_of(step.node->inputs[i])];
       for (const Conversion& c : step.widen)
-        if (plan_->slots_[c.to].type.dtype == wide[c.from]) --narrow_reads[c.from];
+        if (plan_->slots_[c.to].type.dtype == wide[c.from] && !reads_rounded(step, c.to)) --narrow_reads[c.from];
     }
     const auto stays = [&](uint32_t slot) {
       return slot < n && wide[slot] != DType::undefined && narrow_reads[slot] == 0;
@@ -337,6 +338,12 @@ class PlanBuilder {
     }
     for (uint32_t s = 1; s < n; ++s)
       if (stays(s)) plan_->slots_[s].type.dtype = wide[s];
+  }
+  bool reads_rounded(const Step& step, uint32_t temp) const {
+    const auto in = ins(step);
+    for (size_t i = 0; i < in.size() && i < 32; ++i)
+      if (in[i] == temp && (step.op->rounded >> i & 1)) return true;
+    return false;
   }
   // Puts a slot of the graph in the place of a temporary one.
   bool unify(const Step& step, uint32_t temp, uint32_t slot) {

@@ -1,5 +1,7 @@
 #include "session/load_steps.h"
 
+#include <algorithm>
+
 #include "formats/onnx/reader.h"
 #include "ir/inline.h"
 
@@ -20,7 +22,9 @@ Status make_plan(std::span<const ir::NodeId> order, const ExternalData& external
   PlanOptions plan_options;
   plan_options.order = order;
   plan_options.packs = packs;
-  plan_options.keep_wide = options.optimization_level > 0;
+  const auto& disabled = options.disabled_rewrites;
+  plan_options.keep_wide =
+      options.optimization_level > 0 && std::find(disabled.begin(), disabled.end(), "keep_wide") == disabled.end();
   TRY_ASSIGN(plan, Plan::build(out.model.graph, plan_options, out.counters));
   out.plan = std::move(plan);
   out.counters += external.counters();

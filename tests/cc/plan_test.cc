@@ -11,6 +11,7 @@
 #include <random>
 
 #include "formats/onnx/writer.h"
+#include "ir/text.h"
 #include "session/session.h"
 
 namespace {
@@ -177,6 +178,34 @@ TEST(Plan, ChangingShapesGiveRightAnswers) {
     ASSERT_EQ(out[0].tensor()->count(), n);
     for (size_t i = 0; i < x.size(); ++i)
       ASSERT_EQ(out[0].tensor()->values<float>()[i], (x[i] + 1) * (x[i] + 1) - x[i]);
+  }
+}
+
+// Between operators that compute in float a half float is not rounded, but MatMul's operands are, and so is everything
+// when optimisation is off.
+TEST(Plan, ValuesStayWideBetweenWidenedOperators) {
+  for (const bool wide : {true, false}) {
+    SCOPED_TRACE(wide);
+    const Result<Model> m = parse_text(R"(<ir_version: 10, opset_import: ["" : 17]>
+        wide (float16[1] x) => (y, z) <float16[1] tiny = {1678}, float16[1,1] one = {15360}> {
+          a = Add (x, tiny)
+          y = Sub (a, x)
+          b = Add (x, tiny)
+          m = MatMul (b, one)
+          z = Sub (m, x)
+        })");
+    ASSERT_TRUE(m.ok()) << m.status().message();
+    const std::string bytes = *onnx::write_model(*m);
+    SessionOptions options;
+    if (!wide) options.disabled_rewrites = {"keep_wide"};
+    const auto session = open(bytes, options);
+    const uint16_t one = 0x3c00;
+    std::vector<Value> in{Tensor(DType::f16, Shape{1}, borrow_bytes(&one, sizeof one))}, out(2);
+    const Status s = session->run(in, out);
+    ASSERT_TRUE(s.ok()) << s.message();
+    const auto bits = [&](size_t i) { return *static_cast<const uint16_t*>(out[i].tensor()->data()); };
+    EXPECT_EQ(bits(0) != 0, wide) << "1 + 0.0001 is 1 when rounded";
+    EXPECT_EQ(bits(1), 0);
   }
 }
 

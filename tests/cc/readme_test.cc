@@ -60,9 +60,7 @@ std::string output_of(const std::string& language, const std::string& compiler, 
   return run.output;
 }
 
-TEST(Readme, TheProgramInC) {
-  EXPECT_EQ(output_of("c", "cc -std=c99", ".c"), "1 input\n");
-}
+TEST(Readme, TheProgramInC) { EXPECT_EQ(output_of("c", "cc -std=c99", ".c"), "1 input\n"); }
 
 TEST(Readme, TheProgramInCpp) {
   const std::string said = output_of("cpp", "c++ -std=c++17", ".cc");

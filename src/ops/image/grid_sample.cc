@@ -292,7 +292,7 @@ Status compute(const Params& p, Call& call) {
   return call.cancelled() ? call.stopped() : Status{};
 }
 
-int64_t scratch(const void*, std::span<const Shape* const>) { return sizeof(Neighbours); }
+int64_t scratch(const void*, const ScratchCall&) { return sizeof(Neighbours); }
 
 constexpr TypeRule kTypes[] = {{in_arg(0) | out_arg(0), kNumbers | kComplex | set_of(DType::boolean, DType::string)},
                                {in_arg(1), kFloats}};

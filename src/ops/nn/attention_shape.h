@@ -14,7 +14,7 @@ struct Params {
   float softcap = 0;    // 0: none
   int scores_mode = 0;  // 0 products, 1 after softcap, 2 after the mask, 3 after softmax
   bool has_past = false;
-  bool wide_softmax = false;  // the softmax of half floats is computed in a wider type
+  bool wide_softmax = false;                    // the softmax of half floats is computed in a wider type
   int64_t left_window = -1, right_window = -1;  // -1: unbounded
 };
 

@@ -179,9 +179,7 @@ void pack_groups(const Params& p, const Shape& w, const float* weight, void* out
                 static_cast<float*>(out) + g * static_cast<int64_t>(gemm_packed_bytes(n, k) / sizeof(float)), threads);
 }
 int64_t packed_bytes(const PackCall& c) { return panel_bytes(c.as<Params>(), c.shape(1)); }
-void pack(const PackCall& c, void* out) {
-  pack_groups(c.as<Params>(), c.shape(1), c.in<float>(1), out, c.threads);
-}
+void pack(const PackCall& c, void* out) { pack_groups(c.as<Params>(), c.shape(1), c.in<float>(1), out, c.threads); }
 
 Status compute_float(const Params& p, Call& call) {
   const Shape& w = call.shape(1);

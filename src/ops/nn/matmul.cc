@@ -93,6 +93,7 @@ extern constexpr Op kMatMul{.domain = "",
                             .versions = kVersions,
                             .shape = shape_plain<int64_t, matmul_output<int64_t, 0, 1>>,
                             .kernels = kKernels,
+                            .rounded = in_arg(0) | in_arg(1),
                             .scratch = scratch,
                             .packs = kPacks};
 extern constexpr OpInference kMatMulInference{.shape = shape_plain<Dim, matmul_output<Dim, 0, 1>>};
