@@ -40,8 +40,9 @@ struct Combination {
 
 std::vector<Target> targets() {
   std::vector<Target> out;
-  for (const Target t : {Target::sse4, Target::neon, Target::avx2, Target::avx3})
-    if (t <= best_target() && (t == Target::neon) == (best_target() == Target::neon)) out.push_back(t);
+  for (const Target t : {Target::scalar, Target::sse4, Target::neon, Target::avx2, Target::avx3})
+    if (t == Target::scalar || (t <= best_target() && (t == Target::neon) == (best_target() == Target::neon)))
+      out.push_back(t);
   return out;
 }
 

@@ -112,20 +112,38 @@ std::string run_case(const Case& c, const SessionOptions& options) {
   }
 }
 
-std::vector<Case> collect(const TestOptions& o) {
+// The cases that the manifest of a corpus lists.
+Result<std::vector<Case>> read_corpus(const fs::path& folder) {
+  const fs::path file = folder / "manifest.json";
+  std::ifstream in(file);
+  if (!in)
+    return invalid("{} cannot be read; --corpus takes a folder made by tools/make_corpus.py", quote(file.string()));
+  const auto manifest = nlohmann::json::parse(in, nullptr, false);
+  if (!manifest.is_array()) return invalid("{} is not a list of cases", quote(file.string()));
+  std::vector<Case> cases;
+  for (const auto& m : manifest) {
+    const auto text = [&](const char* key) { return m.contains(key) && m[key].is_string() ? std::string(m[key]) : ""; };
+    const auto number = [&](const char* key, double otherwise) {
+      return m.contains(key) && m[key].is_number() ? m[key].get<double>() : otherwise;
+    };
+    Case c;
+    c.name = text("name");
+    if (c.name.empty()) return invalid("{}: case {} has no name", quote(file.string()), cases.size());
+    c.folder = folder / text("group") / c.name;
+    c.group = text("op");
+    const bool expanded = m.contains("expanded") && m["expanded"] == true;
+    if (c.group.empty()) c.group = text("group") + (expanded ? " expanded" : "");
+    c.tolerance = {number("rtol", c.tolerance.rtol), number("atol", c.tolerance.atol)};
+    cases.push_back(std::move(c));
+  }
+  return cases;
+}
+
+Result<std::vector<Case>> collect(const TestOptions& o) {
   std::vector<Case> cases;
   if (!o.corpus.empty()) {
-    std::ifstream in(fs::path(o.corpus) / "manifest.json");
-    const auto manifest = nlohmann::json::parse(in, nullptr, false);
-    for (const auto& m : manifest) {
-      Case c;
-      c.name = m["name"];
-      c.folder = fs::path(o.corpus) / std::string(m["group"]) / c.name;
-      c.group = std::string(m["op"]);
-      if (c.group.empty()) c.group = std::string(m["group"]) + (m["expanded"].get<bool>() ? " expanded" : "");
-      c.tolerance = {m["rtol"], m["atol"]};
-      cases.push_back(std::move(c));
-    }
+    TRY_ASSIGN(listed, read_corpus(o.corpus));
+    cases = std::move(listed);
   }
   for (const std::string& f : o.folders) cases.push_back({f, fs::path(f).filename().string(), "given", {}});
   std::erase_if(cases, [&](const Case& c) {
@@ -137,7 +155,9 @@ std::vector<Case> collect(const TestOptions& o) {
 int run(const TestOptions& o) {
   SessionOptions options;
   if (Status s = o.machine.apply(options); !s.ok()) return complain(s.message(), kUsage);
-  const std::vector<Case> cases = collect(o);
+  const Result<std::vector<Case>> collected = collect(o);
+  if (!collected.ok()) return complain(collected.status().message(), kUsage);
+  const std::vector<Case>& cases = *collected;
   if (cases.empty())
     return complain("no test case found; give folders that hold model.onnx and test_data_set_0", kUsage);
   std::map<std::string, std::pair<int, int>> groups;
