@@ -1,5 +1,6 @@
 #include "formats/ort/tensors.h"
 
+#include "core/convert.h"
 #include "formats/ort/schema.h"
 
 namespace tessera::ort {
@@ -51,6 +52,16 @@ Status attach_data(const Table& t, const Source& source, Weight& w) {
     return invalid_graph("{}{} wants {} bytes, its raw_data has {}", name_of(w.dtype), w.shape.dims(), w.bytes(),
                          raw.size());
   w.range = {source.bytes, raw.at(), raw.size()};
+  return {};
+}
+
+// ONNX Runtime stores indices in the smallest type that holds them.
+Status widen_indices(Weight& w) {
+  if (!(kSignedInts - set_of(DType::i64)).has(w.dtype)) return {};
+  TRY_ASSIGN(narrow, w.tensor());
+  TRY_ASSIGN(wide, Tensor::allocate(DType::i64, w.shape));
+  decode(w.dtype, narrow.data(), 0, narrow.count(), static_cast<int64_t*>(wide.mutable_data()));
+  w = Weight::from(std::move(wide));
   return {};
 }
 
@@ -144,6 +155,7 @@ Result<SparseWeight> read_sparse_tensor(const Table& table, const Source& source
   SparseWeight out;
   TRY_ASSIGN(v, read_tensor(values, source));
   TRY_ASSIGN(i, read_tensor(indices, source));
+  TRY(widen_indices(i));
   TRY_ASSIGN(shape, read_dims(table.list<int64_t>(sparse::dims)));
   out.values = std::move(v);
   out.indices = std::move(i);
