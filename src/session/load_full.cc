@@ -13,7 +13,7 @@ Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const Pac
                                const SessionOptions& options) {
   LoadedModel out;
   PhaseTimer timer;
-  TRY(read_graph(std::move(bytes), external, options, out, timer));
+  TRY(read_graph(std::move(bytes), external, options, &ort::kernel_types, out, timer));
   ir::Graph& graph = *out.model.graph;
   TRY(check_signatures(graph, options.custom_ops));
   TRY(resolve(graph, {.extra = options.custom_ops, .allow_newer = options.allow_newer_opsets}));

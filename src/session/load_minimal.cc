@@ -8,7 +8,7 @@ Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const Pac
                                const SessionOptions& options) {
   LoadedModel out;
   PhaseTimer timer;
-  TRY(read_graph(std::move(bytes), external, options, out, timer));
+  TRY(read_graph(std::move(bytes), external, options, nullptr, out, timer));
   TRY(resolve(*out.model.graph, {.extra = options.custom_ops, .allow_newer = options.allow_newer_opsets}));
   TRY(start_custom(*out.model.graph));
   timer.lap(out.phase_ns.resolve);

@@ -3,15 +3,30 @@
 #include <algorithm>
 
 #include "formats/onnx/reader.h"
+#include "formats/ort/reader.h"
 #include "ir/inline.h"
 
 namespace tessera {
+namespace {
 
-Status read_graph(BytesPtr bytes, ExternalData& external, const SessionOptions& options, LoadedModel& out,
-                  PhaseTimer& timer) {
+// By content, unless the user says what it is.
+Result<bool> is_ort(const Bytes& bytes, const SessionOptions& options) {
+  const auto it = options.config.find("session.load_model_format");
+  if (it == options.config.end() || it->second.empty()) return ort::is_ort_model(bytes);
+  if (it->second == "ORT") return true;
+  if (it->second == "ONNX") return false;
+  return invalid("session.load_model_format is {}, wanted ONNX or ORT", quote(it->second));
+}
+
+}  // namespace
+
+Status read_graph(BytesPtr bytes, ExternalData& external, const SessionOptions& options, ort::KernelTypesOf* standard,
+                  LoadedModel& out, PhaseTimer& timer) {
   auto dims = std::make_shared<DimPool>();
   for (const auto& [name, size] : options.free_dimensions) dims->fix(name, size);
-  TRY_ASSIGN(model, onnx::read_model(std::move(bytes), external, std::move(dims)));
+  TRY_ASSIGN(from_ort, is_ort(*bytes, options));
+  TRY_ASSIGN(model, from_ort ? ort::read_model(std::move(bytes), external, std::move(dims), standard)
+                             : onnx::read_model(std::move(bytes), external, std::move(dims)));
   out.model = std::move(model);
   timer.lap(out.phase_ns.parse);
   return ir::inline_functions(out.model);

@@ -1,5 +1,6 @@
 // The steps that every way of loading shares.
 #pragma once
+#include "formats/ort/kernel_types.h"
 #include "runtime/profile.h"
 #include "session/load.h"
 
@@ -18,9 +19,10 @@ class PhaseTimer {
   int64_t at_ = now_ns();
 };
 
-// Reads the model into out.model and puts the bodies of its functions in place of their calls.
-Status read_graph(BytesPtr bytes, ExternalData& external, const SessionOptions& options, LoadedModel& out,
-                  PhaseTimer& timer);
+// Reads the model, of either format, into out.model and puts the bodies of its functions in place of their calls.
+// `standard` is null where the library does not know it.
+Status read_graph(BytesPtr bytes, ExternalData& external, const SessionOptions& options, ort::KernelTypesOf* standard,
+                  LoadedModel& out, PhaseTimer& timer);
 // Makes out.plan for the nodes of out.model in this order.
 Status make_plan(std::span<const ir::NodeId> order, const ExternalData& external, const PackFile* packs,
                  const SessionOptions& options, LoadedModel& out, PhaseTimer& timer);

@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
   add_inspect(app, exit_code);
   add_check(app, exit_code);
   add_pack(app, exit_code);
+  add_convert(app, exit_code);
   add_bench(app, exit_code);
   add_test(app, exit_code);
   try {

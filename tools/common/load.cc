@@ -3,6 +3,7 @@
 #include "common/npy.h"
 #include "formats/onnx/reader.h"
 #include "formats/onnx/writer.h"
+#include "formats/ort/reader.h"
 #include "ir/text.h"
 
 namespace tessera::cli {
@@ -23,7 +24,9 @@ Result<Model> load_model_file(const std::string& path) {
   }
   TRY_ASSIGN(folder, Folder::open(folder_of(path)));
   ExternalData external(folder);
-  Result<Model> model = onnx::read_model(std::move(bytes), external);
+  const bool from_ort = ort::is_ort_model(*bytes);
+  Result<Model> model =
+      from_ort ? ort::read_model(std::move(bytes), external) : onnx::read_model(std::move(bytes), external);
   if (!model.ok()) return model.take_status().in(quote(path));
   return model;
 }
