@@ -6,7 +6,9 @@
 #include "base/checked.h"
 #include "base/thread_pool.h"
 #include "kernels/conv_depthwise.h"
+#include "kernels/conv_rows.h"
 #include "kernels/conv_stage.h"
+#include "kernels/conv_winograd.h"
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -33,18 +35,6 @@ struct Product {
   bool first, last;
 };
 
-// The same with pixels as rows: c[pixel][channel] = or += the product, for channels filled up to whole panels.
-struct Rows {
-  const float* w;
-  int64_t panel;
-  int64_t channels;
-  const float* patches;  // [k][row]
-  int64_t row, rows, k;  // rows: pixels
-  float* c;
-  int64_t ldc;
-  bool first;
-};
-
 // y[channel][pixel] = activation(c[pixel][channel] + bias[channel]).
 struct Spread {
   const float* c;
@@ -67,7 +57,7 @@ struct Taps {
 
 struct Kernels {
   void (*product)(const Product&);
-  void (*rows)(const Rows&);
+  RowsKernel* rows;
   void (*spread)(const Spread&);
   void (*taps)(const Taps&);
 };
@@ -548,7 +538,8 @@ size_t conv_scratch_bytes(const ConvShape& shape) {
   const ConvShape s = simplified(shape);
   if (conv::is_depthwise(s)) return conv::depthwise_scratch_bytes(s);
   if (is_product(s)) return 0;
-  return static_cast<size_t>(round_up(places(s, cut_shape(s)).end * 4, 64));
+  const auto direct = static_cast<size_t>(round_up(places(s, cut_shape(s)).end * 4, 64));
+  return conv::is_winograd(s) ? std::max(direct, conv::winograd_scratch_bytes(s)) : direct;
 }
 
 void conv_f32(Target target, int threads, const ConvShape& shape, const float* x, const float* packed,
@@ -559,6 +550,8 @@ void conv_f32(Target target, int threads, const ConvShape& shape, const float* x
   const Call call{s, x, packed, bias, activation, y};
   if (is_product(s)) return run_product(target, threads, call);
   const conv::Kernels& kernels = choose_kernels(kTable, target);
+  if (conv::is_winograd(s) && conv::winograd(target, threads, s, kernels.rows, x, packed, bias, activation, y, scratch))
+    return;
   const Cut c = cut_shape(s);
   const int64_t lane_floats = round_up(places(s, c).end, 16);
   parallel_for(threads, s.batch * s.groups * c.channel_blocks * c.blocks, [&](int64_t index, int lane) {

@@ -13,6 +13,7 @@
 
 #include "base/cpu.h"
 #include "kernels/conv.h"
+#include "kernels/conv_winograd.h"
 #include "kernels/convert.h"
 #include "kernels/gemm.h"
 #include "kernels/gemm_generic.h"
@@ -741,6 +742,15 @@ double conv_at(const ConvShape& s, Guarded<float>& x, Guarded<float>& w, int64_t
   return sum;
 }
 
+// The largest absolute number among the inputs times what a kernel's absolute weights sum up to, of output channel m.
+double conv_scale(const ConvShape& s, Guarded<float>& x, Guarded<float>& w, int64_t m) {
+  const int64_t taps = w.size() / s.out_channels;
+  double largest = 0, sum = 0;
+  for (int64_t i = 0; i < x.size(); ++i) largest = std::max(largest, std::fabs(double{x[i]}));
+  for (int64_t i = 0; i < taps; ++i) sum += std::fabs(double{w[m * taps + i]});
+  return largest * sum;
+}
+
 void check_conv(Target target, const ConvShape& s, bool with_bias, GemmActivation activation) {
   const int64_t pixels_in = s.in[0] * s.in[1] * s.in[2], pixels = s.out[0] * s.out[1] * s.out[2];
   Guarded<float> x(s.batch * s.channels * pixels_in), y(s.batch * s.out_channels * pixels), bias(s.out_channels);
@@ -761,15 +771,20 @@ void check_conv(Target target, const ConvShape& s, bool with_bias, GemmActivatio
     ASSERT_TRUE(same_bits(before.data(), y.data(), y.size())) << threads << " threads";
   }
   const double taps = static_cast<double>(s.channels / s.groups * s.kernel[0] * s.kernel[1] * s.kernel[2]);
+  const int64_t every = static_cast<double>(y.size()) * taps > 1e7 ? 11 : 1;  // a sample of many outputs
   int64_t at = 0;
   for (int64_t n = 0; n < s.batch; ++n)
-    for (int64_t m = 0; m < s.out_channels; ++m)
+    for (int64_t m = 0; m < s.out_channels; ++m) {
+      const double allowed = conv::is_winograd(s) ? 5e-7 * conv_scale(s, x, w, m) + 1e-6 : 2e-6 * (1 + std::sqrt(taps));
       for (int64_t p = 0; p < pixels; ++p, ++at) {
+        ASSERT_FALSE(std::isnan(y[at]));
+        if (at % every) continue;
         const int64_t o[3] = {p / (s.out[1] * s.out[2]), p / s.out[2] % s.out[1], p % s.out[2]};
         double want = conv_at(s, x, w, n, m, o) + (with_bias ? bias[m] : 0);
         if (activation == GemmActivation::relu) want = std::max(want, 0.0);
-        ASSERT_NEAR(y[at], want, 2e-6 * (1 + std::sqrt(taps))) << "image " << n << " channel " << m << " pixel " << p;
+        ASSERT_NEAR(y[at], want, allowed) << "image " << n << " channel " << m << " pixel " << p;
       }
+    }
 }
 
 // {batch, channels, out_channels, groups}, then in, kernel, stride, dilation, pad before and after, per dimension.
@@ -840,6 +855,54 @@ TEST_P(OnTarget, Conv) {
     check_conv(GetParam(), s, true, GemmActivation::relu);
     if (HasFatalFailure()) return;
   }
+}
+
+TEST_P(OnTarget, ConvWinograd) {
+  const std::vector<ConvShape> shapes = {
+      conv_shape({1, 32, 32, 1}, {16, 16}, {3, 3}, {}, {}, {1, 1}),
+      conv_shape({1, 40, 49, 1}, {14, 15}, {3, 3}, {}, {}, {1, 1}),
+      conv_shape({3, 33, 48, 1}, {13, 17}, {3, 3}, {}, {}, {0, 2}, {2, 0}),
+      conv_shape({1, 32, 70, 1}, {28, 28}, {3, 3}, {}, {}, {1, 1}),
+      conv_shape({5, 33, 32, 1}, {30, 29}, {3, 3}, {}, {}, {1, 1}),
+      conv_shape({1, 32, 33, 1}, {70, 66}, {3, 3}, {}, {}, {1, 1}),
+      conv_shape({1, 32, 32, 1}, {18, 1100}, {3, 3}),
+      conv_shape({1, 300, 32, 1}, {18, 15}, {3, 3}, {}, {}, {4, 3}, {2, 5}),
+      conv_shape({2, 520, 34, 1}, {16, 40}, {3, 3}, {}, {}, {1, 1}),
+  };
+  for (const ConvShape& s : shapes) {
+    SCOPED_TRACE(testing::Message() << s.channels << " to " << s.out_channels << " @ " << s.in[1] << "x" << s.in[2]);
+    ASSERT_TRUE(conv::is_winograd(s));
+    check_conv(GetParam(), s, true, GemmActivation::relu);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// A number that is not finite shows in the outputs that it meets, and nowhere else.
+TEST_P(OnTarget, ConvKeepsStrangeNumbersInTheirPlace) {
+  const ConvShape s = conv_shape({1, 32, 32, 1}, {16, 16}, {3, 3}, {}, {}, {1, 1});
+  for (const float strange : {kNan, kInf, 1e30f})
+    for (const bool in_weights : {false, true}) {
+      std::vector<float> x(32 * 256, 1.0f), w(32 * 32 * 9, 1.0f), y(32 * 256),
+          packed(conv_packed_bytes(s) / sizeof(float)), scratch(conv_scratch_bytes(s) / sizeof(float) + 16);
+      if (in_weights)
+        w[5 * 32 * 9] = strange;  // output channel 5, the tap above and to the left
+      else
+        x[3 * 256 + 5 * 16 + 6] = strange;
+      conv_pack(s, w.data(), packed.data(), 1);
+      float* aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64 / sizeof(float);
+      conv_f32(GetParam(), 1, s, x.data(), packed.data(), nullptr, GemmActivation::none, y.data(), aligned);
+      for (int64_t i = 0; i < 32 * 256; ++i) {
+        const int64_t channel = i / 256, row = i / 16 % 16, column = i % 16;
+        const bool met =
+            in_weights ? channel == 5 && row > 0 && column > 0 : std::abs(row - 5) <= 1 && std::abs(column - 6) <= 1;
+        if (in_weights && channel == 5 && !met) continue;  // padding times the strange number
+        if (met)
+          ASSERT_TRUE(std::isnan(strange) ? std::isnan(y[i]) : y[i] >= strange) << i;
+        else
+          ASSERT_EQ(y[i],
+                    32.0f * static_cast<float>((1 + (row > 0) + (row < 15)) * (1 + (column > 0) + (column < 15))));
+      }
+    }
 }
 
 TEST_P(OnTarget, ConvRandomShapes) {
