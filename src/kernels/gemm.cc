@@ -12,6 +12,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "kernels/gemm_tile-inl.h"
+#include "kernels/half-inl.h"
 
 #ifndef TESSERA_KERNELS_GEMM_SHARED_
 #define TESSERA_KERNELS_GEMM_SHARED_
@@ -26,7 +27,7 @@ struct Problem {
   const float* a;
   int64_t lda;
   bool trans_a;
-  const float* b;
+  const void* b;
   float* c;
   int64_t ldc;
   const GemmEpilogue* epilogue;
@@ -34,11 +35,16 @@ struct Problem {
   int64_t depth;  // k is taken in steps of this
 };
 
-struct Kernels {
+// For panels of one type.
+struct PanelKernels {
   // C's rows [i0, i1) x panels [p0, p1).
   void (*block)(const Problem&, int64_t i0, int64_t i1, int64_t p0, int64_t p1);
   // The same for all rows, which are m = 1, 2 or 3, with each row's elements side by side.
   void (*few[3])(const Problem&, int64_t p0, int64_t p1);
+};
+
+struct Kernels {
+  PanelKernels of[3];  // by PanelType
 };
 
 }  // namespace gemm
@@ -52,6 +58,26 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using gemm::Problem;
+
+// Panels by the type of their elements: load() gives a vector of them as floats.
+struct Panel32 {
+  using T = float;
+  static HWY_INLINE tile::V load(const T* p) { return hn::LoadU(tile::D(), p); }
+};
+struct PanelF16 {
+  using T = uint16_t;
+  static HWY_INLINE tile::V load(const T* p) {
+    return half::widen_f16(tile::D(), hn::LoadU(hn::Rebind<uint16_t, tile::D>(), p));
+  }
+};
+struct PanelBF16 {
+  using T = uint16_t;
+  static HWY_INLINE tile::V load(const T* p) {
+    return half::widen_bf16(tile::D(), hn::LoadU(hn::Rebind<uint16_t, tile::D>(), p));
+  }
+};
+template <class P>
+constexpr bool is_narrow = sizeof(typename P::T) < sizeof(float);
 
 // out[p * rows + i] = A's element (i0 + i, k0 + p).
 HWY_INLINE void pack_rows(const Problem& g, int64_t i0, int rows, int64_t k0, int64_t depth, float* HWY_RESTRICT out) {
@@ -73,16 +99,14 @@ HWY_INLINE void pack_rows(const Problem& g, int64_t i0, int rows, int64_t k0, in
     for (int i = 0; i < rows; ++i) out[p * rows + i] = a[i * g.lda + p];
 }
 
-// One row tile against panels [p0, p1), in tiles of two vectors and one vector where the second would lie beyond N.
+// One row tile against panels [p0, p1), in tiles of two vectors and one vector where the second would lie beyond N. The
+// first of the panels is at b, the others o.b_vec elements apart.
 template <bool kRowsAdjacent>
-HWY_INLINE void row_tile(const Problem& g, tile::Operands o, const tile::Finish& f, int64_t i, int rows, int64_t k0,
+HWY_INLINE void row_tile(const Problem& g, tile::Operands o, const tile::Finish& f, int64_t i, int rows, const float* b,
                          int64_t p0, int64_t p1) {
-  const int64_t panel = g.k * kPanelWidth;
   const int64_t j1 = HWY_MIN(g.n, p1 * kPanelWidth);
-  o.b_k = kPanelWidth;
-  o.b_vec = panel;
   for (int64_t j = p0 * kPanelWidth; j < j1; j += tile::kWide) {
-    o.b = g.b + j / kPanelWidth * panel + k0 * kPanelWidth + j % kPanelWidth;
+    o.b = b + (j / kPanelWidth - p0) * o.b_vec + j % kPanelWidth;
     float* c = g.c + i * g.ldc + j;
     if (j + tile::kLanes < j1)
       tile::compute<2, kRowsAdjacent>(o, f, i, j, rows, static_cast<int>(HWY_MIN(j1 - j, tile::kWide)), c, g.ldc);
@@ -102,12 +126,108 @@ HWY_INLINE void set_rows(const Problem& g, const float* packed, int64_t i0, int6
     o->a = g.a + (g.trans_a ? k0 * g.lda + i : i * g.lda + k0);
 }
 
+constexpr int64_t kPanels = HWY_MAX(1, tile::kWide / kPanelWidth);  // side by side in a tile
+
+// Rows [i, i + rows) against the panels of one tile from p on, widened as they are read.
+template <class P, int kRows, int kVecs>
+HWY_NOINLINE void multiply_narrow(const tile::Operands& o, const typename P::T* HWY_RESTRICT b,
+                                  float* HWY_RESTRICT out) {
+  using tile::kLanes;
+  tile::V acc[kRows][kVecs];
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+    for (int j = 0; j < kVecs; ++j) acc[i][j] = hn::Zero(tile::D());
+  const float* HWY_RESTRICT a = o.a;
+  const int64_t b_vec = kLanes == kPanelWidth ? o.b_vec : kLanes;
+  for (int64_t p = o.k; p > 0; --p, a += o.a_k, b += kPanelWidth) {
+    tile::V bv[kVecs];
+#pragma GCC unroll 2
+    for (int j = 0; j < kVecs; ++j) bv[j] = P::load(b + j * b_vec);
+    __builtin_prefetch(b + tile::kAhead * kPanelWidth);
+    if (kVecs == 2 && kLanes == kPanelWidth) __builtin_prefetch(b + b_vec + tile::kAhead * kPanelWidth);
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      const tile::V av = hn::Set(tile::D(), a[i * o.a_row]);
+#pragma GCC unroll 2
+      for (int j = 0; j < kVecs; ++j) acc[i][j] = hn::MulAdd(av, bv[j], acc[i][j]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+    for (int j = 0; j < kVecs; ++j) hn::StoreU(acc[i][j], tile::D(), out + i * tile::kWide + j * kLanes);
+}
+
+template <class P>
+using MultiplyNarrow = void(const tile::Operands&, const typename P::T*, float*);
+
+// Whether tile::next_rows ever returns this height.
+constexpr bool is_height(int rows) { return tile::kMaxRows != 12 || rows < 5 || rows % 2 == 0; }
+
+// The tile of a height that tile::next_rows returns.
+template <class P, int kVecs, int kRows = tile::kMaxRows>
+HWY_INLINE MultiplyNarrow<P>* multiply_narrow_for(int rows) {
+  if constexpr (kRows == 1)
+    return multiply_narrow<P, 1, kVecs>;
+  else if constexpr (!is_height(kRows))
+    return multiply_narrow_for<P, kVecs, kRows - 1>(rows);
+  else
+    return rows == kRows ? multiply_narrow<P, kRows, kVecs> : multiply_narrow_for<P, kVecs, kRows - 1>(rows);
+}
+
+// So few rows that widening panels for each tile of them costs less than keeping them widened.
+template <class P>
+void low_block(const Problem& g, int64_t i0, int64_t i1, int64_t p0, int64_t p1) {
+  HWY_ALIGN float product[tile::kMaxRows * tile::kWide];
+  const auto* panels = static_cast<const typename P::T*>(g.b);
+  tile::Operands o{};
+  o.a_row = g.trans_a ? 1 : g.lda;
+  o.a_k = g.trans_a ? g.lda : 1;
+  o.b_vec = g.k * kPanelWidth;
+  for (int64_t k0 = 0; k0 == 0 || k0 < g.k; k0 += g.depth) {
+    o.k = HWY_MIN(g.depth, g.k - k0);
+    const tile::Finish f{g.epilogue, k0 == 0, k0 + o.k >= g.k};
+    const int64_t j1 = HWY_MIN(g.n, p1 * kPanelWidth);
+    for (int64_t j = p0 * kPanelWidth; j < j1; j += tile::kWide)
+      for (int64_t i = i0; i < i1;) {
+        const int rows = tile::next_rows(i1 - i), columns = static_cast<int>(HWY_MIN(j1 - j, tile::kWide));
+        o.a = g.a + i * o.a_row + k0 * o.a_k;
+        const auto* b = panels + j / kPanelWidth * o.b_vec + k0 * kPanelWidth + j % kPanelWidth;
+        const auto run = columns > tile::kLanes ? multiply_narrow_for<P, 2>(rows) : multiply_narrow_for<P, 1>(rows);
+        run(o, b, product);
+        tile::finish(product, tile::kWide, f, i, j, rows, columns, g.c + i * g.ldc + j, g.ldc);
+        i += rows;
+      }
+  }
+}
+
+// Widens `depth` steps of up to kPanels panels, which lie `panel` elements apart, one after the other.
+template <class P>
+HWY_INLINE void widen_panels(const typename P::T* HWY_RESTRICT b, int64_t panel, int64_t panels, int64_t depth,
+                             float* HWY_RESTRICT out) {
+  for (int64_t p = 0; p < panels; ++p, b += panel)
+    for (int64_t i = 0; i < depth * kPanelWidth; i += tile::kLanes, out += tile::kLanes) {
+      __builtin_prefetch(b + i + 2 * tile::kAhead * kPanelWidth);
+      hn::Store(P::load(b + i), tile::D(), out);
+    }
+}
+
+// Floats that widened panels of a tile take.
+template <class P>
+constexpr int64_t wide_floats = is_narrow<P> ? kPanels* gemm::kMaxDepth* kPanelWidth : 16;
+
+template <class P>
 void gemm_block(const Problem& g, int64_t i0, int64_t i1, int64_t p0, int64_t p1) {
+  if (is_narrow<P> && i1 - i0 < 2 * tile::kMaxRows && !g.pack_a) return low_block<P>(g, i0, i1, p0, p1);
   HWY_ALIGN float packed[gemm::kPackRows * gemm::kPackDepth];
-  constexpr int64_t kPanels = HWY_MAX(1, tile::kWide / kPanelWidth);
+  HWY_ALIGN float wide[wide_floats<P>];
+  const int64_t panel = g.k * kPanelWidth;
   for (int64_t k0 = 0; k0 == 0 || k0 < g.k; k0 += g.depth) {
     tile::Operands o{};
     o.k = HWY_MIN(g.depth, g.k - k0);
+    o.b_k = kPanelWidth;
+    o.b_vec = is_narrow<P> ? o.k * kPanelWidth : panel;
     const tile::Finish f{g.epilogue, k0 == 0, k0 + o.k >= g.k};
     for (int64_t i = i0; g.pack_a && i < i1;) {
       const int rows = tile::next_rows(i1 - i);
@@ -115,22 +235,30 @@ void gemm_block(const Problem& g, int64_t i0, int64_t i1, int64_t p0, int64_t p1
       i += rows;
     }
     // A panel pair stays in the nearest cache while the rows pass.
-    for (int64_t p = p0; p < p1; p += kPanels)
+    for (int64_t p = p0; p < p1; p += kPanels) {
+      const int64_t last = HWY_MIN(p + kPanels, p1);
+      const auto* own = static_cast<const typename P::T*>(g.b) + p * panel + k0 * kPanelWidth;
+      const float* b = wide;
+      if constexpr (is_narrow<P>)
+        widen_panels<P>(own, panel, last - p, o.k, wide);
+      else
+        b = own;
       for (int64_t i = i0; i < i1;) {
         const int rows = tile::next_rows(i1 - i);
         set_rows(g, g.pack_a ? packed : nullptr, i0, i, rows, k0, &o);
         if (g.pack_a || g.trans_a)
-          row_tile<true>(g, o, f, i, rows, k0, p, HWY_MIN(p + kPanels, p1));
+          row_tile<true>(g, o, f, i, rows, b, p, last);
         else
-          row_tile<false>(g, o, f, i, rows, k0, p, HWY_MIN(p + kPanels, p1));
+          row_tile<false>(g, o, f, i, rows, b, p, last);
         i += rows;
       }
+    }
   }
 }
 
 // A few rows against kPanels panels from p on, or against kVecs vectors of one panel: independent sums, eight vectors
 // or more in flight, so that neither the latency of a multiply-add nor that of memory shows.
-template <int kRows, int kPanels, int kVecs>
+template <class P, int kRows, int kPanels, int kVecs>
 HWY_INLINE void few_panels(const Problem& g, int64_t p, int panels, int pass, float* HWY_RESTRICT product) {
   using tile::kLanes;
   const tile::D d;
@@ -140,7 +268,7 @@ HWY_INLINE void few_panels(const Problem& g, int64_t p, int panels, int pass, fl
   int64_t at[kPanels];
 #pragma GCC unroll 4
   for (int i = 0; i < kPanels; ++i) at[i] = HWY_MIN(i, panels - 1) * panel;
-  const float* HWY_RESTRICT b = g.b + p * panel + pass * kVecs * kLanes;
+  const auto* HWY_RESTRICT b = static_cast<const typename P::T*>(g.b) + p * panel + pass * kVecs * kLanes;
   const float* HWY_RESTRICT a = g.a;
   tile::V acc[kSteps][kRows][kSums];
 #pragma GCC unroll 8
@@ -155,14 +283,14 @@ HWY_INLINE void few_panels(const Problem& g, int64_t p, int panels, int pass, fl
     for (int s = 0; s < kSteps; ++s)
 #pragma GCC unroll 8
       for (int i = 0; i < kSums; ++i) {
-        const tile::V v = hn::LoadU(d, b + at[i / kVecs] + s * kPanelWidth + i % kVecs * kLanes);
+        const tile::V v = P::load(b + at[i / kVecs] + s * kPanelWidth + i % kVecs * kLanes);
 #pragma GCC unroll 4
         for (int r = 0; r < kRows; ++r) acc[s][r][i] = hn::MulAdd(hn::Set(d, a[r * g.lda + s]), v, acc[s][r][i]);
       }
   for (; k > 0; --k, ++a, b += kPanelWidth)
 #pragma GCC unroll 8
     for (int i = 0; i < kSums; ++i) {
-      const tile::V v = hn::LoadU(d, b + at[i / kVecs] + i % kVecs * kLanes);
+      const tile::V v = P::load(b + at[i / kVecs] + i % kVecs * kLanes);
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) acc[0][r][i] = hn::MulAdd(hn::Set(d, a[r * g.lda]), v, acc[0][r][i]);
     }
@@ -181,7 +309,7 @@ HWY_INLINE void few_panels(const Problem& g, int64_t p, int panels, int pass, fl
       hn::StoreU(acc[0][r][i], d, product + r * kWidth + i / kVecs * kPanelWidth + (pass * kVecs + i % kVecs) * kLanes);
 }
 
-template <int kRows>
+template <class P, int kRows>
 void few_rows(const Problem& g, int64_t p0, int64_t p1) {
   constexpr int kVecs = HWY_MIN(8, kPanelWidth / tile::kLanes), kPasses = kPanelWidth / tile::kLanes / kVecs;
   constexpr int kStreams = kVecs <= 2 ? 4 / kVecs : 1;  // panels read side by side
@@ -190,7 +318,7 @@ void few_rows(const Problem& g, int64_t p0, int64_t p1) {
   HWY_ALIGN float product[kRows * kWidth];
   for (int64_t p = p0; p < p1;) {
     const int panels = static_cast<int>(HWY_MIN(kStreams, p1 - p));
-    for (int pass = 0; pass < kPasses; ++pass) few_panels<kRows, kStreams, kVecs>(g, p, panels, pass, product);
+    for (int pass = 0; pass < kPasses; ++pass) few_panels<P, kRows, kStreams, kVecs>(g, p, panels, pass, product);
     const int64_t j = p * kPanelWidth;
     const int columns = static_cast<int>(HWY_MIN(g.n - j, panels * kPanelWidth));
     tile::finish(product, kWidth, f, 0, j, kRows, columns, g.c + j, g.ldc);
@@ -198,7 +326,9 @@ void few_rows(const Problem& g, int64_t p0, int64_t p1) {
   }
 }
 
-constexpr gemm::Kernels kernels = {gemm_block, {few_rows<1>, few_rows<2>, few_rows<3>}};
+template <class P>
+constexpr gemm::PanelKernels kernels_of = {gemm_block<P>, {few_rows<P, 1>, few_rows<P, 2>, few_rows<P, 3>}};
+constexpr gemm::Kernels kernels = {{kernels_of<Panel32>, kernels_of<PanelF16>, kernels_of<PanelBF16>}};
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -232,28 +362,24 @@ Cut cut_blocks(const gemm::Problem& g, int64_t panels) {
   return {std::max(kRowsPerBlock, round_up(ceil_div(kLeastWork, work_per_row), kRowsPerBlock)), group};
 }
 
-void pack_panel(const float* b, int64_t ldb, bool trans_b, int64_t k, int64_t columns, float* out) {
+template <class T>
+void pack_panel(const T* b, int64_t ldb, bool trans_b, int64_t k, int64_t columns, T* out) {
   if (!trans_b) {
     for (int64_t p = 0; p < k; ++p, out += kPanelWidth) {
-      std::memcpy(out, b + p * ldb, columns * sizeof(float));
-      std::fill(out + columns, out + kPanelWidth, 0.0f);
+      std::memcpy(out, b + p * ldb, columns * sizeof(T));
+      std::fill(out + columns, out + kPanelWidth, T{0});
     }
     return;
   }
   for (int64_t p = 0; p < k; p += kPanelWidth) {
     const int64_t steps = std::min<int64_t>(kPanelWidth, k - p);
     for (int64_t j = 0; j < kPanelWidth; ++j)
-      for (int64_t q = 0; q < steps; ++q) out[(p + q) * kPanelWidth + j] = j < columns ? b[j * ldb + p + q] : 0.0f;
+      for (int64_t q = 0; q < steps; ++q) out[(p + q) * kPanelWidth + j] = j < columns ? b[j * ldb + p + q] : T{0};
   }
 }
 
-}  // namespace
-
-size_t gemm_packed_bytes(int64_t n, int64_t k) {
-  return static_cast<size_t>(round_up(n, kPanelWidth)) * static_cast<size_t>(k) * sizeof(float);
-}
-
-void gemm_pack_b(const float* b, int64_t ldb, bool trans_b, int64_t k, int64_t n, float* out, int threads) {
+template <class T>
+void pack_panels(const T* b, int64_t ldb, bool trans_b, int64_t k, int64_t n, T* out, int threads) {
   const int64_t panels = ceil_div(n, kPanelWidth);
   const int64_t per_chunk = std::max<int64_t>(1, (1 << 14) / std::max<int64_t>(k * kPanelWidth, 1));
   parallel_for(threads, ceil_div(panels, per_chunk), [&](int64_t chunk, int) {
@@ -264,15 +390,33 @@ void gemm_pack_b(const float* b, int64_t ldb, bool trans_b, int64_t k, int64_t n
   });
 }
 
+}  // namespace
+
+size_t gemm_packed_bytes(int64_t n, int64_t k, PanelType type) {
+  return static_cast<size_t>(round_up(n, kPanelWidth)) * static_cast<size_t>(k) * (type == PanelType::f32 ? 4 : 2);
+}
+
+void gemm_pack_b(const float* b, int64_t ldb, bool trans_b, int64_t k, int64_t n, float* out, int threads) {
+  pack_panels(b, ldb, trans_b, k, n, out, threads);
+}
+
+void gemm_pack_b(PanelType type, const void* b, int64_t ldb, bool trans_b, int64_t k, int64_t n, void* out,
+                 int threads) {
+  if (type == PanelType::f32)
+    pack_panels(static_cast<const float*>(b), ldb, trans_b, k, n, static_cast<float*>(out), threads);
+  else
+    pack_panels(static_cast<const uint16_t*>(b), ldb, trans_b, k, n, static_cast<uint16_t*>(out), threads);
+}
+
 void gemm_f32(Target target, int threads, int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, bool trans_a,
-              const float* packed_b, float* c, int64_t ldc, const GemmEpilogue& epilogue) {
+              const GemmPanels& packed_b, float* c, int64_t ldc, const GemmEpilogue& epilogue) {
   if (m <= 0 || n <= 0) return;
-  const gemm::Kernels& kernels = choose_kernels(kTable, target);
+  const gemm::PanelKernels& kernels = choose_kernels(kTable, target).of[static_cast<int>(packed_b.type)];
   const int64_t panels = ceil_div(n, kPanelWidth);
   const bool pack_a = m >= gemm::kPackRows / 2 && n >= 4 * kPanelWidth && (trans_a ? lda > 64 : lda % kCrowded == 0);
   const int64_t steps = std::max<int64_t>(1, ceil_div(k, pack_a ? gemm::kPackDepth : gemm::kMaxDepth));
   const int64_t depth = std::max<int64_t>(1, ceil_div(k, steps));
-  const gemm::Problem g{m, n, k, a, lda, trans_a, packed_b, c, ldc, &epilogue, pack_a, depth};
+  const gemm::Problem g{m, n, k, a, lda, trans_a, packed_b.data, c, ldc, &epilogue, pack_a, depth};
   if (m <= 3 && (!trans_a || (m == 1 && lda == 1))) {
     const int64_t group = round_up(std::max<int64_t>(1, kVectorBytes / std::max<int64_t>(4 * kPanelWidth * k, 1)), 4);
     parallel_for(threads, ceil_div(panels, group), [&](int64_t chunk, int) {

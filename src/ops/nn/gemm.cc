@@ -62,7 +62,7 @@ struct Product {
 
 Status compute_float(const Params& p, Call& call) {
   const Product s(p, call);
-  const auto* b = static_cast<const float*>(call.packed(1));
+  std::optional<GemmPanels> b = packed_panels(call, 1);
   PanelRoom room;
   if (!b) {
     TRY_ASSIGN(panel, room.get(call, static_cast<int64_t>(gemm_packed_bytes(s.n, s.k))));
@@ -75,7 +75,7 @@ Status compute_float(const Params& p, Call& call) {
   e.c_in = call.maybe<float>(2);
   e.c_row_stride = s.c_row;
   e.c_col_stride = s.c_col;
-  gemm_f32(call.target(), call.threads(), s.m, s.n, s.k, call.in<float>(0), s.lda, p.trans_a, b, call.out<float>(0),
+  gemm_f32(call.target(), call.threads(), s.m, s.n, s.k, call.in<float>(0), s.lda, p.trans_a, *b, call.out<float>(0),
            s.n, e);
   return {};
 }
@@ -109,17 +109,18 @@ Status compute(const Params& p, Call& call) {
 }
 
 int64_t variant(const void* params) { return static_cast<const Params*>(params)->trans_b; }
-int64_t panel_bytes(const Params& p, const Shape& b) {
-  return b.rank() == 2 ? static_cast<int64_t>(gemm_packed_bytes(b[!p.trans_b], b[p.trans_b])) : 0;
+int64_t panel_bytes(const Params& p, const Shape& b, PanelType type) {
+  return b.rank() == 2 ? static_cast<int64_t>(gemm_packed_bytes(b[!p.trans_b], b[p.trans_b], type)) : 0;
 }
-int64_t packed_bytes(const PackCall& c) { return panel_bytes(c.as<Params>(), c.shape(1)); }
+int64_t packed_bytes(const PackCall& c) { return panel_bytes(c.as<Params>(), c.shape(1), panel_type(c.dtype(1))); }
 void pack(const PackCall& c, void* out) {
   const Shape& b = c.shape(1);
   const bool trans = c.as<Params>().trans_b;
-  gemm_pack_b(c.in<float>(1), b[1], trans, b[trans], b[!trans], static_cast<float*>(out), c.threads);
+  gemm_pack_b(panel_type(c.dtype(1)), c.in<void>(1), b[1], trans, b[trans], b[!trans], out, c.threads);
 }
 int64_t scratch(const void* params, const ScratchCall& in) {
-  return in.is_packed(1) ? 0 : panel_scratch(panel_bytes(*static_cast<const Params*>(params), *in[1]));
+  const auto& p = *static_cast<const Params*>(params);
+  return in.is_packed(1) ? 0 : panel_scratch(panel_bytes(p, *in[1], PanelType::f32));
 }
 
 template <class T, class Acc>
@@ -130,7 +131,9 @@ constexpr Kernel kKernels[] = {{kAllSame<float>, compute_with<Params, compute_fl
                                kernel<int64_t, uint64_t>,
                                kernel<uint32_t, uint32_t>,
                                kernel<uint64_t, uint64_t>};
-constexpr Packing kPacks[] = {{1, "F32.P16", packed_bytes, pack, variant}};
+constexpr Packing kPacks[] = {{1, "F32.P16", packed_bytes, pack, variant},
+                              {1, "F16.P16", packed_bytes, pack, variant, set_of(DType::f16)},
+                              {1, "BF16.P16", packed_bytes, pack, variant, set_of(DType::bf16)}};
 constexpr int16_t kVersions[] = {1, 6, 7, 9, 11, 13};
 
 }  // namespace

@@ -107,15 +107,20 @@ int64_t r_bytes(const PackCall& c) {
   const Shape& r = c.shape(kR);
   if (r.rank() != 3) return 0;
   const int64_t cuts[] = {r[1] / kGates * 2, r[1]};
-  return packed_bytes(r, cuts);
+  return packed_bytes(r, cuts, panel_type(c.dtype(kR)));
 }
 void pack_r(const PackCall& c, void* out) {
   const Shape& r = c.shape(kR);
   const int64_t cuts[] = {r[1] / kGates * 2, r[1]};
-  recurrent::pack(r, cuts, c.in<float>(kR), out, c.threads);
+  recurrent::pack(r, cuts, panel_type(c.dtype(kR)), c.in<void>(kR), out, c.threads);
 }
 
-constexpr Packing kPacks[] = {whole_weight<kW>(), {kR, "F32.P16.gru", r_bytes, pack_r}};
+constexpr Packing kPacks[] = {kWholeWeight<kW>[0],
+                              kWholeWeight<kW>[1],
+                              kWholeWeight<kW>[2],
+                              { kR, "F32.P16.gru", r_bytes, pack_r },
+                              { kR, "F16.P16.gru", r_bytes, pack_r, nullptr, set_of(DType::f16) },
+                              { kR, "BF16.P16.gru", r_bytes, pack_r, nullptr, set_of(DType::bf16) }};
 constexpr Kernel kKernels[] = {{recurrent::kTypes<float>, compute_with<Params, compute<float>>},
                                {recurrent::kTypes<double>, compute_with<Params, compute<double>>}};
 constexpr int16_t kVersions[] = {1, 3, 7, 14, 22};

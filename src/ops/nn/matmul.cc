@@ -31,9 +31,9 @@ Status compute_float(Call& call) {
   const MatMulBatch p(call.shape(0), call.shape(1), call.out_shape(0));
   const float *a = call.in<float>(0), *b = call.in<float>(1);
   float* y = call.out<float>(0);
-  if (const auto* packed = static_cast<const float*>(call.packed(1))) {
+  if (const auto packed = packed_panels(call, 1)) {
     // One matrix for the whole batch: the rows of all of A are one tall matrix.
-    gemm_f32(call.target(), call.threads(), p.batch.count() * p.m, p.n, p.k, a, p.k, false, packed, y, p.n, {});
+    gemm_f32(call.target(), call.threads(), p.batch.count() * p.m, p.n, p.k, a, p.k, false, *packed, y, p.n, {});
     return {};
   }
   const auto bytes = static_cast<int64_t>(gemm_packed_bytes(p.n, p.k));
@@ -70,14 +70,16 @@ int64_t scratch(const void*, const ScratchCall& in) {
 
 int64_t packed_bytes(const PackCall& c) {
   const Shape& b = c.shape(1);
-  return b.rank() == 2 ? static_cast<int64_t>(gemm_packed_bytes(b[1], b[0])) : 0;
+  return b.rank() == 2 ? static_cast<int64_t>(gemm_packed_bytes(b[1], b[0], panel_type(c.dtype(1)))) : 0;
 }
 void pack(const PackCall& c, void* out) {
   const Shape& b = c.shape(1);
-  gemm_pack_b(c.in<float>(1), b[1], false, b[0], b[1], static_cast<float*>(out), c.threads);
+  gemm_pack_b(panel_type(c.dtype(1)), c.in<void>(1), b[1], false, b[0], b[1], out, c.threads);
 }
 
-constexpr Packing kPacks[] = {{1, "F32.P16", packed_bytes, pack}};
+constexpr Packing kPacks[] = {{1, "F32.P16", packed_bytes, pack},
+                              {1, "F16.P16", packed_bytes, pack, nullptr, set_of(DType::f16)},
+                              {1, "BF16.P16", packed_bytes, pack, nullptr, set_of(DType::bf16)}};
 constexpr Kernel kKernels[] = {{kAllSame<float>, compute_plain<compute_float>},
                                {kAllSame<double>, compute_plain<compute<double, double>>},
                                {kAllSame<int32_t>, compute_plain<compute<int32_t, uint32_t>>},

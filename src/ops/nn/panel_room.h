@@ -1,9 +1,22 @@
-// Memory in which a kernel packs a matrix that is no constant: scratch of the plan while it is small, else fresh memory
-// for the length of the call, so that plans do not reserve room for every large weight that is packed at load.
+// What operators that multiply by packed panels share: the type of panels that were packed at load, and memory in which
+// a kernel packs a matrix that is no constant: scratch of the plan while it is small, else fresh memory for the length
+// of the call, so that plans do not reserve room for every large weight that is packed at load.
 #pragma once
+#include "kernels/gemm.h"
 #include "ops/op.h"
 
 namespace tessera {
+
+// Panels of a weight of this type, which is f32, f16 or bf16.
+constexpr PanelType panel_type(DType weight) {
+  return weight == DType::f16 ? PanelType::f16 : weight == DType::bf16 ? PanelType::bf16 : PanelType::f32;
+}
+
+// The panels of input i, if it was packed at load.
+inline std::optional<GemmPanels> packed_panels(const Call& call, int i) {
+  const void* data = call.packed(i);
+  return data ? std::optional(GemmPanels(data, panel_type(call.dtype(i)))) : std::nullopt;
+}
 
 inline constexpr int64_t kMostPanelScratch = 1 << 18;
 

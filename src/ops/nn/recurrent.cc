@@ -115,15 +115,16 @@ void multiply(const Call& call, int64_t m, const float* a, int64_t lda, const We
   e.c_in = add;
   e.c_row_stride = add_row;
   e.c_col_stride = 1;
-  gemm_f32(call.target(), call.threads(), m, w.n, w.k, a, lda, false, w.data, y, ldy, e);
+  gemm_f32(call.target(), call.threads(), m, w.n, w.k, a, lda, false, GemmPanels(w.data, w.type), y, ldy, e);
 }
 
 void multiply(const Call& call, int64_t m, const double* a, int64_t lda, const Weights<double>& w, double* y,
               int64_t ldy, const double* add, int64_t add_row) {
+  const auto* rows = static_cast<const double*>(w.data);
   call.parallel(m, [&](int64_t i, int) {
     for (int64_t j = 0; j < w.n; ++j) {
       double sum = 0;
-      for (int64_t p = 0; p < w.k; ++p) sum += a[i * lda + p] * w.data[j * w.k + p];
+      for (int64_t p = 0; p < w.k; ++p) sum += a[i * lda + p] * rows[j * w.k + p];
       y[i * ldy + j] = sum + (add ? add[i * add_row + j] : 0);
     }
   });
@@ -141,24 +142,26 @@ void each_part(std::span<const int64_t> cuts, F&& fn) {
   }
 }
 
-int64_t direction_bytes(const Shape& w, std::span<const int64_t> cuts) {
+int64_t direction_bytes(const Shape& w, std::span<const int64_t> cuts, PanelType type) {
   int64_t bytes = 0;
-  each_part(cuts, [&](int64_t, int64_t n) { bytes += static_cast<int64_t>(gemm_packed_bytes(n, w[2])); });
+  each_part(cuts, [&](int64_t, int64_t n) { bytes += static_cast<int64_t>(gemm_packed_bytes(n, w[2], type)); });
   return bytes;
 }
 
 }  // namespace
 
-int64_t packed_bytes(const Shape& w, std::span<const int64_t> cuts) {
-  return w.rank() == 3 ? w[0] * direction_bytes(w, cuts) : 0;
+int64_t packed_bytes(const Shape& w, std::span<const int64_t> cuts, PanelType type) {
+  return w.rank() == 3 ? w[0] * direction_bytes(w, cuts, type) : 0;
 }
 
-void pack(const Shape& w, std::span<const int64_t> cuts, const float* from, void* out, int threads) {
+void pack(const Shape& w, std::span<const int64_t> cuts, PanelType type, const void* from, void* out, int threads) {
+  const auto* rows = static_cast<const std::byte*>(from);
   auto* to = static_cast<std::byte*>(out);
+  const int64_t row_bytes = w[2] * (type == PanelType::f32 ? 4 : 2);
   for (int64_t d = 0; d < w[0]; ++d)
     each_part(cuts, [&](int64_t first, int64_t n) {
-      gemm_pack_b(from + (d * w[1] + first) * w[2], w[2], true, w[2], n, reinterpret_cast<float*>(to), threads);
-      to += gemm_packed_bytes(n, w[2]);
+      gemm_pack_b(type, rows + (d * w[1] + first) * row_bytes, w[2], true, w[2], n, to, threads);
+      to += gemm_packed_bytes(n, w[2], type);
     });
 }
 
@@ -168,32 +171,32 @@ Status WeightSet<T>::load(Call& call, int i, std::span<const int64_t> cuts) {
   k_ = w[2];
   cuts_.assign(cuts.begin(), cuts.end());
   if constexpr (std::is_same_v<T, float>) {
-    stride_ = direction_bytes(w, cuts) / static_cast<int64_t>(sizeof(float));
-    data_ = static_cast<const float*>(call.packed(i));
+    data_ = static_cast<const std::byte*>(call.packed(i));
+    type_ = data_ ? panel_type(call.dtype(i)) : PanelType::f32;
+    stride_ = direction_bytes(w, cuts, type_);
     if (data_) return {};
-    TRY_ASSIGN(room, Tensor::allocate(DType::f32, Shape{w[0] * stride_}));
+    TRY_ASSIGN(room, Tensor::allocate(DType::u8, Shape{w[0] * stride_}));
     own_ = std::move(room);
-    pack(w, cuts, call.in<float>(i), own_.mutable_data(), call.threads());
-    data_ = static_cast<const float*>(own_.data());
+    pack(w, cuts, type_, call.in(i), own_.mutable_data(), call.threads());
+    data_ = static_cast<const std::byte*>(own_.data());
   } else {
-    stride_ = w[1] * w[2];
-    data_ = call.in<T>(i);
+    stride_ = w[1] * w[2] * static_cast<int64_t>(sizeof(T));
+    data_ = call.in<std::byte>(i);
   }
   return {};
 }
 
 template <class T>
 Weights<T> WeightSet<T>::part(int64_t direction, size_t part) const {
-  const T* at = data_ + direction * stride_;
+  const std::byte* at = data_ + direction * stride_;
   int64_t first = 0;
   for (size_t i = 0; i < part; ++i) {
-    if constexpr (std::is_same_v<T, float>)
-      at += gemm_packed_bytes(cuts_[i] - first, k_) / sizeof(float);
-    else
-      at += (cuts_[i] - first) * k_;
+    const int64_t n = cuts_[i] - first;
+    at += std::is_same_v<T, float> ? static_cast<int64_t>(gemm_packed_bytes(n, k_, type_))
+                                   : n * k_ * static_cast<int64_t>(sizeof(T));
     first = cuts_[i];
   }
-  return {at, cuts_[part] - first, k_};
+  return {at, cuts_[part] - first, k_, type_};
 }
 template class WeightSet<float>;
 template class WeightSet<double>;
@@ -212,13 +215,14 @@ Status check_lengths(Call& call, const Sizes& s) {
   return {};
 }
 
-int64_t whole_bytes(const Shape& w) {
+int64_t whole_bytes(const PackCall& c, int i) {
+  const Shape& w = c.shape(i);
   const int64_t cuts[] = {w.rank() == 3 ? w[1] : 0};
-  return packed_bytes(w, cuts);
+  return packed_bytes(w, cuts, panel_type(c.dtype(i)));
 }
-void pack_whole(const Shape& w, const float* from, void* out, int threads) {
-  const int64_t cuts[] = {w[1]};
-  pack(w, cuts, from, out, threads);
+void pack_whole(const PackCall& c, int i, void* out) {
+  const int64_t cuts[] = {c.shape(i)[1]};
+  pack(c.shape(i), cuts, panel_type(c.dtype(i)), c.in<void>(i), out, c.threads);
 }
 
 }  // namespace recurrent

@@ -112,11 +112,13 @@ struct Sizes {
   int64_t state_at(int64_t b, int64_t d) const { return (batch_first ? b * directions + d : d * batch + b) * hidden; }
 };
 
-// A matrix [n, k], by which rows of k elements are multiplied: packed panels for float, plain rows for double.
+// A matrix [n, k], by which rows of k elements are multiplied: packed panels of `type` for float, plain rows for
+// double.
 template <class T>
 struct Weights {
-  const T* data;
+  const void* data;
   int64_t n, k;
+  PanelType type;
 };
 
 // y = a * w' + add; row i of `add` starts at add + i * add_row. y may be add.
@@ -126,8 +128,8 @@ void multiply(const Call& call, int64_t m, const double* a, int64_t lda, const W
               int64_t ldy, const double* add, int64_t add_row);
 
 // Weights [directions, rows, k] packed in parts of the rows: `cuts` ends each part (GRU multiplies some of R apart).
-int64_t packed_bytes(const Shape& w, std::span<const int64_t> cuts);
-void pack(const Shape& w, std::span<const int64_t> cuts, const float* from, void* out, int threads);
+int64_t packed_bytes(const Shape& w, std::span<const int64_t> cuts, PanelType type);
+void pack(const Shape& w, std::span<const int64_t> cuts, PanelType type, const void* from, void* out, int threads);
 
 // The weights of input i (W or R), packed if the type asks for it.
 template <class T>
@@ -137,8 +139,9 @@ class WeightSet {
   Weights<T> part(int64_t direction, size_t part) const;
 
  private:
-  const T* data_ = nullptr;
-  int64_t k_ = 0, stride_ = 0;  // stride_: elements of a direction
+  const std::byte* data_ = nullptr;
+  PanelType type_ = PanelType::f32;
+  int64_t k_ = 0, stride_ = 0;  // stride_: bytes of a direction
   std::vector<int64_t> cuts_;
   Tensor own_;
 };
@@ -212,14 +215,22 @@ void each_row(const Call& call, const Sizes& s, F&& fn) {
   });
 }
 
-// The packing of a weight whose gates are multiplied all at once.
-int64_t whole_bytes(const Shape& w);
-void pack_whole(const Shape& w, const float* from, void* out, int threads);
+// The packing of a weight whose gates are multiplied all at once, if it is of this type.
+int64_t whole_bytes(const PackCall& c, int i);
+void pack_whole(const PackCall& c, int i, void* out);
 template <int I>
-constexpr Packing whole_weight() {
-  return {I, "F32.P16.rows", [](const PackCall& c) { return whole_bytes(c.shape(I)); },
-          [](const PackCall& c, void* out) { pack_whole(c.shape(I), c.in<float>(I), out, c.threads); }};
+constexpr Packing whole_weight(const char* layout, DType type) {
+  return {I,
+          layout,
+          [](const PackCall& c) { return whole_bytes(c, I); },
+          [](const PackCall& c, void* out) { pack_whole(c, I, out); },
+          nullptr,
+          set_of(type)};
 }
+template <int I>
+inline constexpr Packing kWholeWeight[] = {whole_weight<I>("F32.P16.rows", DType::f32),
+                                           whole_weight<I>("F16.P16.rows", DType::f16),
+                                           whole_weight<I>("BF16.P16.rows", DType::bf16)};
 
 // Floats of either width; sequence_lens is int32.
 template <class T>

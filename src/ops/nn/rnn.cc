@@ -58,7 +58,8 @@ int64_t scratch(const void* params, const ScratchCall& in) {
   return room_bytes(Sizes(*static_cast<const Params*>(params), *in[kX], *in[kR], 1), 1, 1);
 }
 
-constexpr Packing kPacks[] = {whole_weight<kW>(), whole_weight<kR>()};
+constexpr Packing kPacks[] = {kWholeWeight<kW>[0], kWholeWeight<kW>[1], kWholeWeight<kW>[2],
+                              kWholeWeight<kR>[0], kWholeWeight<kR>[1], kWholeWeight<kR>[2]};
 constexpr Kernel kKernels[] = {{recurrent::kTypes<float>, compute_with<Params, compute<float>>},
                                {recurrent::kTypes<double>, compute_with<Params, compute<double>>}};
 constexpr int16_t kVersions[] = {1, 7, 14, 22};
