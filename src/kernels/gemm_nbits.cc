@@ -802,10 +802,10 @@ void multiply_few(const Kernels& kernels, int threads, const GemmNBits& g, float
 
 }  // namespace
 
-size_t gemm_nbits_workspace(const NBitsFormat& format, int64_t m, bool int8) {
+size_t gemm_nbits_workspace(int64_t m, int64_t k, bool int8) {
   const auto rows = static_cast<size_t>(std::min(m, kPassRows));
-  if (int8) return rows * static_cast<size_t>(ceil_div(format.k, kDepth)) * sizeof(ByteRow);
-  return rows * static_cast<size_t>(round_up(format.k, kGroup)) * sizeof(float);
+  if (int8) return rows * static_cast<size_t>(ceil_div(k, kDepth)) * sizeof(ByteRow);
+  return rows * static_cast<size_t>(round_up(k, kGroup)) * sizeof(float);
 }
 
 void gemm_nbits(Target target, int threads, const GemmNBits& g, void* workspace) {

@@ -52,7 +52,7 @@ struct NBitsSource {
   int64_t code_k = 0, code_n = 0;  // elements from one step of k, or column, to the next
   const void* scales = nullptr;
   int64_t scale_block = 0, scale_n = 0;
-  const void* zeros = nullptr;  // of the codes' width, or floats
+  const void* zeros = nullptr;  // of the codes' width, or floats beside unsigned codes
   int64_t zero_block = 0, zero_n = 0;
   int64_t n_block = 1;  // columns that share scale and zero
 };
@@ -78,7 +78,7 @@ struct GemmNBits {
 };
 
 // Bytes of memory, 64-byte aligned, that a product needs while it runs.
-size_t gemm_nbits_workspace(const NBitsFormat& format, int64_t m, bool int8);
+size_t gemm_nbits_workspace(int64_t m, int64_t k, bool int8);
 void gemm_nbits(Target target, int threads, const GemmNBits& g, void* workspace);
 
 }  // namespace tessera

@@ -130,7 +130,7 @@ void check(const Form& form, int64_t m) {
     for (const bool int8 : {false, true}) {
       SCOPED_TRACE(testing::Message() << target_name(target) << (int8 ? " int8" : " exact"));
       for (const int threads : {1, 2, 7}) {
-        auto work = lines(gemm_nbits_workspace(w.source.format, m, int8));
+        auto work = lines(gemm_nbits_workspace(m, form.k, int8));
         std::fill(c.begin(), c.end(), -99.0f);
         gemm_nbits(target, threads,
                    {m, a.data(), form.k, &w.source.format, packed.data(), bias.data(), c.data(), form.n, int8},
@@ -176,7 +176,7 @@ TEST(GemmNBits, EqualRowsGiveEqualRows) {
     for (int64_t k = 0; k < 200; ++k) a[static_cast<size_t>(i * 200 + k)] = std::sin(static_cast<float>(k));
   for (const Target target : all_targets())
     for (const bool int8 : {false, true}) {
-      auto work = lines(gemm_nbits_workspace(w.source.format, kM, int8));
+      auto work = lines(gemm_nbits_workspace(kM, 200, int8));
       gemm_nbits(target, 1, {kM, a.data(), 200, &w.source.format, packed.data(), nullptr, c.data(), 50, int8},
                  work.data());
       for (int64_t i = 1; i < kM; ++i)
@@ -195,7 +195,7 @@ TEST(GemmNBits, ZerosTinyAndStrangeNumbersInA) {
       SCOPED_TRACE(testing::Message() << target_name(target) << " " << v);
       std::vector<float> a(64), c(16);
       a[3] = v;
-      auto work = lines(gemm_nbits_workspace(w.source.format, 1, true));
+      auto work = lines(gemm_nbits_workspace(1, 64, true));
       gemm_nbits(target, 1, {1, a.data(), 64, &w.source.format, packed.data(), nullptr, c.data(), 16, true},
                  work.data());
       for (size_t j = 0; j < 16; ++j) {
