@@ -15,7 +15,7 @@ ir::ValueId Composer::op(const char* type, std::vector<ir::ValueId> inputs, std:
   ir::Node n;
   n.op_type = type;
   // CastLike came with 15; nothing used in compositions changed its meaning between older sets and that one.
-  n.version = node_.domain.empty() ? std::max(node_.version, 15) : 22;
+  n.version = node_.domain.empty() ? std::max(node_.version, 15) : 25;
   n.name = node_.name + "/" + type;
   n.attributes = std::move(attributes);
   return patch_.node(std::move(n), std::move(inputs), outputs, node_.name + "/" + type);

@@ -36,6 +36,10 @@ Sizes::Sizes(const Params& p, const Shape& q_shape, const Shape& k_shape, const 
   keys = past + fresh;
   size = four ? q_shape[3] : q_shape[2] / q_heads;
   v_size = four ? v_shape[3] : v_shape[2] / kv_heads;
+  cut();
+}
+
+void Sizes::cut() {
   group = q_heads / kv_heads;
   const int64_t wanted = std::clamp<int64_t>((1 << 18) / std::max<int64_t>(1, keys), 16, 64);
   block = std::clamp<int64_t>(wanted / std::max<int64_t>(1, group), 1, std::max<int64_t>(1, queries));

@@ -116,6 +116,9 @@ struct Sizes {
   static constexpr int64_t kFewRows = 32;  // up to here keys and values are used as they lie, without packing
 
   Sizes(const Params& p, const Shape& q_shape, const Shape& k_shape, const Shape& v_shape, int64_t past_length);
+  // To be filled up to v_size, then cut().
+  Sizes() = default;
+  void cut();
 
   bool few() const { return rows <= kFewRows; }
   int64_t key_blocks() const { return ceil_div(keys, kKeyBlock); }

@@ -1,7 +1,5 @@
 // RotaryEmbedding — rotates pairs of elements of every head by angles that depend on the position.
-#include <cstring>
-
-#include "ops/elementwise.h"
+#include "ops/nn/rotary.h"
 
 namespace tessera {
 namespace {
@@ -54,17 +52,6 @@ Status shape(const Params& p, ShapeCall<D>& c) {
   return c.set(0, c.dims(0));
 }
 
-// One head at one position.
-void rotate(const Params& p, const float* x, const float* cos, const float* sin, int64_t half, int64_t size, float* y) {
-  const int64_t step = p.interleaved ? 2 : 1, other = p.interleaved ? 1 : half;
-  for (int64_t i = 0; i < half; ++i) {
-    const float a = x[i * step], b = x[i * step + other];
-    y[i * step] = cos[i] * a - sin[i] * b;
-    y[i * step + other] = sin[i] * a + cos[i] * b;
-  }
-  if (y != x) std::copy(x + 2 * half, x + size, y + 2 * half);
-}
-
 Status compute(const Params& p, Call& call) {
   const Shape& s = call.shape(0);
   const bool four = s.rank() == 4;
@@ -76,16 +63,9 @@ Status compute(const Params& p, Call& call) {
   for (int64_t i = 0; position && i < batch * length; ++i)
     if (position[i] < 0 || position[i] >= call.shape(1)[0])
       return call.refuse(3, "positions from 0 to {} (element {} is {})", call.shape(1)[0] - 1, i, position[i]);
-  const int64_t per_chunk = std::max<int64_t>(1, (1 << 13) / std::max<int64_t>(1, heads * size));
-  call.parallel(ceil_div(batch * length, per_chunk), [&](int64_t chunk, int) {
-    for (int64_t i = chunk * per_chunk, end = std::min(batch * length, i + per_chunk); i < end; ++i) {
-      const int64_t row = (position ? position[i] : i) * half;
-      for (int64_t h = 0; h < heads; ++h) {
-        const int64_t at = (four ? (i / length * heads + h) * length + i % length : i * heads + h) * size;
-        rotate(p, x + at, cos + row, sin + row, half, size, y + at);
-      }
-    }
-  });
+  const Rotation rotation{cos, sin, half, p.interleaved};
+  rotate_all(call, rotation, {batch, heads, length, size, four}, x, y,
+             [&](int64_t i) { return position ? position[i] : i; });
   return {};
 }
 
