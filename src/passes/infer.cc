@@ -143,6 +143,8 @@ class Inference {
 
 Status infer(ir::Graph& graph) { return Inference(graph).run(); }
 
+void infer_constant(ir::Graph& graph, ir::ValueId constant) { Inference(graph).add_content(constant); }
+
 Status infer_node(ir::Graph& graph, ir::NodeId node) {
   Status s = Inference(graph).infer_node(node);
   return s.ok() ? std::move(s) : std::move(s).in(graph.node(node).title());

@@ -8,5 +8,7 @@ namespace tessera {
 Status infer(ir::Graph& graph);
 // Likewise for the outputs of one node, whose inputs have their facts.
 Status infer_node(ir::Graph& graph, ir::NodeId node);
+// Notes the elements of a small constant in its fact.
+void infer_constant(ir::Graph& graph, ir::ValueId constant);
 
 }  // namespace tessera

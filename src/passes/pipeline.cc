@@ -3,11 +3,16 @@
 
 namespace tessera {
 
-extern const Rule kDropIdentity, kDropDropout, kFoldBatchNormalization, kFuseGelu, kFuseMatMulAdd;
+extern const Rule kLiftConstant, kDropIdentity, kDropDropout, kFoldBatchNormalization, kFuseGelu, kFuseMatMulAdd;
+extern const Rule kDropReluBeforeQuantize, kDropQuantizedPair, kMoveQuantized, kConcatQuantized, kShapeOfQuantized,
+    kGatherQuantized, kQuantizeConv, kQuantizeMatMul, kQuantizeMatMulToFloat;
 
 std::span<const Rule* const> rewrite_rules() {
-  static constexpr const Rule* kRules[] = {&kDropIdentity, &kDropDropout, &kFoldBatchNormalization, &kFuseGelu,
-                                           &kFuseMatMulAdd};
+  static constexpr const Rule* kRules[] = {
+      &kLiftConstant,           &kDropIdentity,      &kDropDropout,   &kFoldBatchNormalization,
+      &kDropReluBeforeQuantize, &kDropQuantizedPair, &kMoveQuantized, &kConcatQuantized,
+      &kShapeOfQuantized,       &kGatherQuantized,   &kQuantizeConv,  &kQuantizeMatMul,
+      &kQuantizeMatMulToFloat,  &kFuseGelu,          &kFuseMatMulAdd};
   return kRules;
 }
 

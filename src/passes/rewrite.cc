@@ -10,7 +10,8 @@ namespace tessera {
 
 Replacement::Replacement(const Match& match, ir::Graph& graph)
     : patch_(graph), name_(graph.node(match.root()).name), root_output_(graph.node(match.root()).outputs[0]) {
-  for (const auto& [name, id] : match.nodes()) patch_.remove(id);
+  for (const Match::Bound& n : match.nodes())
+    if (!n.shared) patch_.remove(n.id);
 }
 
 ir::ValueId Replacement::node(std::string_view op, std::vector<ir::ValueId> inputs,
@@ -28,9 +29,10 @@ ir::ValueId Replacement::node(std::string_view op, std::vector<ir::ValueId> inpu
 
 class Rewriter {
  public:
-  Rewriter(std::span<const Rule* const> rules, const RewriteOptions& options) : left_(options.most) {
+  Rewriter(std::span<const Rule* const> rules, const RewriteOptions& options, int stage)
+      : settings_(&options.settings), left_(options.most) {
     for (const Rule* rule : rules) {
-      if (rule->level > options.level) continue;
+      if (rule->level > options.level || rule->stage != stage) continue;
       if (std::find(options.disabled.begin(), options.disabled.end(), rule->name) != options.disabled.end()) continue;
       for (const char* text : rule->patterns) {
         Pattern pattern = Pattern::parse(text);
@@ -40,15 +42,18 @@ class Rewriter {
   }
 
   // New nodes are appended to the list, so they are looked at in the same pass.
-  Status run(ir::Graph& graph) {
+  Status run(ir::Graph& graph, std::vector<const ir::Graph*> outer = {}) {
+    std::vector<const ir::Graph*> inner = outer;
+    inner.push_back(&graph);
+    const MatchScope scope{settings_, outer};
     for (ir::NodeId id = 0; id < graph.nodes().size() && left_ > 0; ++id) {
       if (graph.node(id).dead) continue;
       Status status;
       ir::for_each_subgraph(graph.node(id), [&](const std::string&, const std::shared_ptr<ir::Graph>& sub) {
-        if (status.ok()) status = run(*sub);
+        if (status.ok()) status = run(*sub, inner);
       });
       TRY(std::move(status));
-      TRY(rewrite_node(graph, id));
+      TRY(rewrite_node(scope, graph, id));
     }
     return {};
   }
@@ -60,17 +65,19 @@ class Rewriter {
     Pattern pattern;
   };
 
-  Status rewrite_node(ir::Graph& graph, ir::NodeId id) {
+  Status rewrite_node(const MatchScope& scope, ir::Graph& graph, ir::NodeId id) {
     const auto rooted = patterns_.find(graph.node(id).op);
     if (rooted == patterns_.end() || graph.node(id).outputs.empty()) return {};
     for (const Compiled& c : rooted->second) {
-      const std::optional<Match> m = match(c.pattern, graph, id);
+      const std::optional<Match> m = match(c.pattern, scope, graph, id);
       if (!m || !only_first_outputs(graph, *m)) continue;
       Replacement replacement(*m, graph);
       if (!c.rule->apply(*m, replacement)) continue;
       const auto first = static_cast<ir::NodeId>(graph.nodes().size());
+      const auto first_value = static_cast<ir::ValueId>(graph.values().size());
       TRY(replacement.patch_.apply());
-      TRY(finish(graph, first));
+      TRY(remove_unread(graph, *m));
+      TRY(finish(graph, first, first_value));
       ++counts_[c.rule->name];
       --left_;
       return {};
@@ -80,29 +87,54 @@ class Rewriter {
 
   // Rules speak of first outputs; a node whose others are read stays as it is.
   static bool only_first_outputs(const ir::Graph& graph, const Match& m) {
-    for (const auto& [name, id] : m.nodes()) {
-      const auto& out = graph.node(id).outputs;
+    for (const Match::Bound& n : m.nodes()) {
+      const auto& out = graph.node(n.id).outputs;
       for (size_t o = 1; o < out.size(); ++o)
         if (out[o] != ir::kNone && (graph.value(out[o]).is_output || !graph.readers(out[o]).empty())) return false;
     }
     return true;
   }
 
-  static Status finish(ir::Graph& graph, ir::NodeId first) {
+  // Readers come before what they read.
+  static Status remove_unread(ir::Graph& graph, const Match& m) {
+    for (const Match::Bound& n : m.nodes()) {
+      const ir::Node& node = graph.node(n.id);
+      const ir::ValueId out = node.outputs[0];
+      if (node.dead || graph.value(out).is_output || !graph.readers(out).empty()) continue;
+      ir::Patch patch(graph);
+      patch.remove(n.id);
+      TRY(patch.apply());
+    }
+    return {};
+  }
+
+  static Status finish(ir::Graph& graph, ir::NodeId first, ir::ValueId first_value) {
+    for (ir::ValueId v = first_value; v < graph.values().size(); ++v) infer_constant(graph, v);
     TRY(resolve(graph, {.first = first}));
     for (ir::NodeId id = first; id < graph.nodes().size(); ++id) TRY(infer_node(graph, id));
     return {};
   }
 
+  const RewriteSettings* settings_;
   std::unordered_map<const Op*, std::vector<Compiled>> patterns_;  // by the operator of their root
   RewriteCounts counts_;
   int64_t left_;
 };
 
 Result<RewriteCounts> rewrite(ir::Graph& graph, std::span<const Rule* const> rules, const RewriteOptions& options) {
-  Rewriter rewriter(rules, options);
-  TRY(rewriter.run(graph));
-  return std::move(rewriter).counts();
+  int stages = 0;
+  for (const Rule* rule : rules) stages = std::max(stages, rule->stage + 1);
+  RewriteCounts counts;
+  RewriteOptions left = options;
+  for (int stage = 0; stage < stages; ++stage) {
+    Rewriter rewriter(rules, left, stage);
+    TRY(rewriter.run(graph));
+    for (const auto& [name, times] : std::move(rewriter).counts()) {
+      counts[name] += times;
+      left.most -= times;
+    }
+  }
+  return counts;
 }
 
 }  // namespace tessera

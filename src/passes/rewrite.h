@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-// What a rule builds. All nodes of the match are removed when it is applied.
+// What a rule builds. The nodes of the match are removed when it is applied, shared ones if nobody reads them then.
 class Replacement {
  public:
   Replacement(const Match& match, ir::Graph& graph);
@@ -31,6 +31,7 @@ class Replacement {
 struct Rule {
   const char* name;
   int level;  // of graph optimisation at which it runs: 1 basic, 2 extended
+  int stage;  // it is tried when no rule of an earlier stage fits any more
   std::span<const char* const> patterns;
   // False: leave it alone. Nothing that was staged is kept then.
   bool (*apply)(const Match&, Replacement&);
@@ -40,6 +41,7 @@ struct RewriteOptions {
   int level = 2;
   std::span<const std::string> disabled = {};  // names of rules
   int64_t most = INT64_MAX;                    // applications, to find a bad one by halving
+  RewriteSettings settings = {};
 };
 
 // How often each rule was applied.

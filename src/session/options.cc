@@ -3,6 +3,14 @@
 #include <charconv>
 
 namespace tessera {
+namespace {
+
+bool parse_number(const std::string& text, int64_t& out) {
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return ec == std::errc() && end == text.data() + text.size();
+}
+
+}  // namespace
 
 Status SessionOptions::set(const std::string& key, const std::string& value) {
   if (key == "session.execution_order") {
@@ -30,6 +38,19 @@ Status SessionOptions::set(const std::string& key, const std::string& value) {
       if (end > begin) disabled_rewrites.push_back(value.substr(begin, end - begin));
       begin = end + 1;
     }
+  } else if (key == "session.disable_quant_qdq") {
+    if (value != "0" && value != "1") return invalid("{} is {}, wanted 0 or 1", key, quote(value));
+    rewrites.keep_qdq = value == "1";
+  } else if (key == "session.qdq_matmulnbits_accuracy_level") {
+    int64_t level = 0;
+    if (!parse_number(value, level) || level < 0 || level > 4)
+      return invalid("{} is {}: the accuracy level must be between 0 and 4", key, quote(value));
+    rewrites.accuracy_level = static_cast<int>(level);
+  } else if (key == "session.qdq_matmulnbits_block_size") {
+    // Weights without blocks need none; the key is checked as ONNX Runtime does.
+    int64_t size = 0;
+    if (!parse_number(value, size) || (size != 0 && size != -1 && (size < 16 || size > 256 || (size & (size - 1)))))
+      return invalid("{} is {}: the block size must be a power of two in [16, 256], or 0 or -1", key, quote(value));
   } else if (key == "session.pack_file") {
     pack_file = value;
   } else if (key == "session.pack_verify" || key == "session.pack_strict" || key == "session.allow_newer_opsets") {
@@ -40,9 +61,7 @@ Status SessionOptions::set(const std::string& key, const std::string& value) {
     flag = value == "1";
   } else if (key == "session.max_tensor_bytes" || key == "session.max_run_bytes" || key == "session.most_rewrites") {
     int64_t bytes = 0;
-    const auto [end, ec] = std::from_chars(value.data(), value.data() + value.size(), bytes);
-    if (ec != std::errc() || end != value.data() + value.size() || bytes < 0)
-      return invalid("{} is {}, wanted a number", key, quote(value));
+    if (!parse_number(value, bytes) || bytes < 0) return invalid("{} is {}, wanted a number", key, quote(value));
     (key == "session.max_tensor_bytes" ? max_tensor_bytes
      : key == "session.max_run_bytes"  ? max_run_bytes
                                        : most_rewrites) = bytes;

@@ -9,6 +9,7 @@
 #include "base/cpu.h"
 #include "base/status.h"
 #include "ops/custom.h"
+#include "passes/settings.h"
 #include "runtime/order.h"
 
 namespace tessera {
@@ -20,11 +21,12 @@ struct SessionOptions {
   int optimization_level = 99;
   std::vector<std::string> disabled_rewrites;  // by name
   int64_t most_rewrites = INT64_MAX;           // to find a bad one by halving
-  bool strict_external_data = false;           // only handed-over buffers, no links
-  std::string pack_file = "auto";   // "off", or a file in the model's folder; auto: the model's name + ".pack"
-  bool allow_newer_opsets = false;  // take operator sets newer than the newest we know for that one
-  bool pack_verify = false;         // compare packed weights with their checksums when loading
-  bool pack_strict = false;         // a missing, damaged or stale pack is an error, not packed anew
+  RewriteSettings rewrites;
+  bool strict_external_data = false;  // only handed-over buffers, no links
+  std::string pack_file = "auto";     // "off", or a file in the model's folder; auto: the model's name + ".pack"
+  bool allow_newer_opsets = false;    // take operator sets newer than the newest we know for that one
+  bool pack_verify = false;           // compare packed weights with their checksums when loading
+  bool pack_strict = false;           // a missing, damaged or stale pack is an error, not packed anew
   std::map<std::string, BytesPtr> external_files;
   std::map<std::string, std::string> config;
   std::map<std::string, int64_t> free_dimensions;  // dimension names the user fixed

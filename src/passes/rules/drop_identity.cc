@@ -1,15 +1,8 @@
 // Identity(x), and Dropout(x) outside training   become   x.
-#include "passes/rewrite.h"
+#include "passes/rules/quantized.h"
 
 namespace tessera {
 namespace {
-
-// A graph output keeps its name only if its new producer can take it: what the caller gave or a constant cannot.
-bool can_stand_for_root(const Match& m, ir::ValueId x) {
-  const ir::ValueInfo& root = m.graph().value(m.graph().node(m.root()).outputs[0]);
-  const ir::ValueInfo& v = m.graph().value(x);
-  return !root.is_output || (v.source == ir::Source::node && !v.is_output);
-}
 
 bool drop(const Match& m, Replacement& r) {
   const ir::ValueId x = m.value("x");
@@ -31,7 +24,7 @@ constexpr const char* kDropout[] = {"d: Dropout(x, ratio?, #training_mode?)"};
 
 }  // namespace
 
-extern constexpr Rule kDropIdentity{"drop_identity", 1, kIdentity, drop};
-extern constexpr Rule kDropDropout{"drop_dropout", 1, kDropout, drop_dropout};
+extern constexpr Rule kDropIdentity{"drop_identity", 1, 0, kIdentity, drop};
+extern constexpr Rule kDropDropout{"drop_dropout", 1, 0, kDropout, drop_dropout};
 
 }  // namespace tessera

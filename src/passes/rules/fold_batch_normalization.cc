@@ -45,6 +45,6 @@ constexpr const char* kPatterns[] = {"bn: BatchNormalization(conv: Conv(x, #w, #
 
 }  // namespace
 
-extern constexpr Rule kFoldBatchNormalization{"fold_batch_normalization", 1, kPatterns, fold};
+extern constexpr Rule kFoldBatchNormalization{"fold_batch_normalization", 1, 0, kPatterns, fold};
 
 }  // namespace tessera

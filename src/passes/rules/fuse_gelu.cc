@@ -23,6 +23,6 @@ constexpr const char* kPatterns[] = {"Mul~(Mul~(x, Add~(Erf(Div(x, #root)), #one
 
 }  // namespace
 
-extern constexpr Rule kFuseGelu{"fuse_gelu", 2, kPatterns, fuse};
+extern constexpr Rule kFuseGelu{"fuse_gelu", 2, 0, kPatterns, fuse};
 
 }  // namespace tessera

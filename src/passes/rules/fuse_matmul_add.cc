@@ -16,6 +16,6 @@ constexpr const char* kPatterns[] = {"Add~(MatMul(a, #w), #c)"};
 
 }  // namespace
 
-extern constexpr Rule kFuseMatMulAdd{"fuse_matmul_add", 1, kPatterns, fuse};
+extern constexpr Rule kFuseMatMulAdd{"fuse_matmul_add", 1, 0, kPatterns, fuse};
 
 }  // namespace tessera
