@@ -279,8 +279,40 @@ TESSERA_DOT HWY_INLINE void unit_vnni(const uint8_t* w, const ByteRow* rows, int
     dot[r] = sum[0][r];
 #pragma GCC unroll 4
     for (int s = 1; s < kSets; ++s)
-      dot[r] = _mm512_add_epi32(dot[r],
-                                kBits < 8 ? _mm512_srai_epi32(sum[s][r], static_cast<unsigned>(s * kBits)) : sum[s][r]);
+      dot[r] = _mm512_add_epi32(
+          dot[r], kBits < 8 ? _mm512_maskz_srai_epi32(0xffff, sum[s][r], static_cast<unsigned>(s * kBits)) : sum[s][r]);
+  }
+}
+
+// The units of a slice. kOne: every unit is a block.
+template <int kBits, int kQuads, int kRows, bool kOne>
+TESSERA_DOT HWY_INLINE void slice_vnni(const Dot& t, __m512 (&acc)[kRows]) {
+  const uint8_t* w = t.w;
+  const ByteRow* rows = t.rows;
+  const float *scale = t.numbers->scale, *zero = t.numbers->zero;
+  const int64_t units = t.units, per_block = t.numbers->per_block;
+  int64_t end = HWY_MIN(units, t.numbers->left);
+  for (int64_t u = 0; u < units; end = HWY_MIN(units, end + per_block)) {
+    __m512 block[kRows];
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) block[r] = _mm512_setzero_ps();
+    do {
+      __m512i dot[kRows];
+      unit_vnni<kBits, kQuads, kRows>(w, rows, u, dot);
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        __m512 v = _mm512_maskz_cvtepi32_ps(0xffff, dot[r]);
+        if (zero) v = _mm512_fnmadd_ps(_mm512_loadu_ps(zero), _mm512_set1_ps(rows[r].sum[u]), v);
+        const __m512 a_scale = _mm512_set1_ps(rows[r].scale[u]);
+        block[r] = kOne ? _mm512_mul_ps(v, a_scale) : _mm512_fmadd_ps(v, a_scale, block[r]);
+      }
+      ++u;
+      w += kQuads * kBits / 8 * kPiece;
+    } while (!kOne && u < end);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) acc[r] = _mm512_fmadd_ps(block[r], _mm512_loadu_ps(scale), acc[r]);
+    scale += kPanel;
+    if (zero) zero += kPanel;
   }
 }
 
@@ -289,28 +321,10 @@ TESSERA_DOT HWY_NOINLINE void dot_vnni(const Dot& t) {
   __m512 acc[kRows];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) acc[r] = _mm512_loadu_ps(t.acc + r * kPanel);
-  const uint8_t* w = t.w;
-  const float *scale = t.numbers->scale, *zero = t.numbers->zero;
-  int64_t end = HWY_MIN(t.units, t.numbers->left);
-  for (int64_t u = 0; u < t.units; end = HWY_MIN(t.units, end + t.numbers->per_block)) {
-    __m512 block[kRows];
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) block[r] = _mm512_setzero_ps();
-    for (; u < end; ++u, w += kQuads * kBits / 8 * kPiece) {
-      __m512i dot[kRows];
-      unit_vnni<kBits, kQuads, kRows>(w, t.rows, u, dot);
-#pragma GCC unroll 16
-      for (int r = 0; r < kRows; ++r) {
-        __m512 v = _mm512_cvtepi32_ps(dot[r]);
-        if (zero) v = _mm512_fnmadd_ps(_mm512_loadu_ps(zero), _mm512_set1_ps(t.rows[r].sum[u]), v);
-        block[r] = _mm512_fmadd_ps(v, _mm512_set1_ps(t.rows[r].scale[u]), block[r]);
-      }
-    }
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) acc[r] = _mm512_fmadd_ps(block[r], _mm512_loadu_ps(scale), acc[r]);
-    scale += kPanel;
-    if (zero) zero += kPanel;
-  }
+  if (t.numbers->per_block == 1)
+    slice_vnni<kBits, kQuads, kRows, true>(t, acc);
+  else
+    slice_vnni<kBits, kQuads, kRows, false>(t, acc);
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) _mm512_storeu_ps(t.acc + r * kPanel, acc[r]);
 }
@@ -385,7 +399,8 @@ HWY_INLINE void unit_pairs(const uint8_t* w, const ByteRow* rows, int64_t u, hn:
         for (int v = 0; v < kCount; ++v) {
           if (kWide) dot[r][v] = add_pairs(pairs(codes[v], four), 1, j + p ? dot[r][v] : hn::Set(di, rows[r].start[u]));
           const V16 products = pairs(kWide ? top[v] : codes[v], four);
-          sum[r][v] = j + p ? hn::Add(sum[r][v], products) : products;
+          // Never saturates; as it might, the compiler leaves the order of sums alone.
+          sum[r][v] = j + p ? hn::SaturatedAdd(sum[r][v], products) : products;
         }
       }
     }
@@ -396,31 +411,42 @@ HWY_INLINE void unit_pairs(const uint8_t* w, const ByteRow* rows, int64_t u, hn:
       dot[r][v] = add_pairs(sum[r][v], kWide ? 128 : 1, kWide ? dot[r][v] : hn::Set(di, rows[r].start[u]));
 }
 
-template <int kBits, int kQuads, int kRows, bool kWide>
-HWY_NOINLINE void dot_pairs(const Dot& t) {
+// The units of a slice, for kCount vectors of columns from `first` on.
+template <int kBits, int kQuads, int kRows, bool kWide, bool kZero>
+HWY_INLINE void slice_pairs(const Dot& t, int first) {
   constexpr int kCount = HWY_MIN(2, kVecs);
   const DF d;
-  for (int first = 0; first < kPanel; first += kCount * kLanes) {
-    const uint8_t* w = t.w + first * kQuad;
-    const float *scale = t.numbers->scale + first, *zero = t.numbers->zero ? t.numbers->zero + first : nullptr;
-    int64_t end = HWY_MIN(t.units, t.numbers->left);
-    for (int64_t u = 0; u < t.units; end = HWY_MIN(t.units, end + t.numbers->per_block)) {
-      for (; u < end; ++u, w += kQuads * kBits / 8 * kPiece) {
-        hn::Vec<DI> dot[kRows][kCount];
-        unit_pairs<kBits, kQuads, kRows, kCount, kWide>(w, t.rows, u, dot);
+  const uint8_t* w = t.w + first * kQuad;
+  const ByteRow* rows = t.rows;
+  float* HWY_RESTRICT acc = t.acc + first;
+  const float *scale = t.numbers->scale + first, *zero = kZero ? t.numbers->zero + first : nullptr;
+  const int64_t units = t.units, per_block = t.numbers->per_block;
+  int64_t end = HWY_MIN(units, t.numbers->left);
+  for (int64_t u = 0; u < units; end = HWY_MIN(units, end + per_block)) {
+    for (; u < end; ++u, w += kQuads * kBits / 8 * kPiece) {
+      hn::Vec<DI> dot[kRows][kCount];
+      unit_pairs<kBits, kQuads, kRows, kCount, kWide>(w, rows, u, dot);
 #pragma GCC unroll 8
-        for (int r = 0; r < kRows; ++r)
+      for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 2
-          for (int v = 0; v < kCount; ++v) {
-            float* acc = t.acc + r * kPanel + first + v * kLanes;
-            hn::StoreU(scaled(dot[r][v], t.rows[r], u, scale + v * kLanes, zero ? zero + v * kLanes : nullptr,
-                              hn::LoadU(d, acc)),
-                       d, acc);
-          }
-      }
-      scale += kPanel;
-      if (zero) zero += kPanel;
+        for (int v = 0; v < kCount; ++v) {
+          float* to = acc + r * kPanel + v * kLanes;
+          const int at = v * kLanes;
+          hn::StoreU(scaled(dot[r][v], rows[r], u, scale + at, kZero ? zero + at : nullptr, hn::LoadU(d, to)), d, to);
+        }
     }
+    scale += kPanel;
+    if (kZero) zero += kPanel;
+  }
+}
+
+template <int kBits, int kQuads, int kRows, bool kWide>
+HWY_NOINLINE void dot_pairs(const Dot& t) {
+  for (int first = 0; first < kPanel; first += HWY_MIN(2, kVecs) * kLanes) {
+    if (t.numbers->zero)
+      slice_pairs<kBits, kQuads, kRows, kWide, true>(t, first);
+    else
+      slice_pairs<kBits, kQuads, kRows, kWide, false>(t, first);
   }
 }
 
@@ -567,7 +593,8 @@ HWY_INLINE VF weight(hn::Vec<DU> stored, VF zero) {
 #if HWY_TARGET == HWY_AVX3
   // A table of 16 numbers, of whose index only the low four bits count.
   if constexpr (kBits == 4)
-    return hn::Sub(VF{_mm512_permutexvar_ps(hn::ShiftRight<kShift>(stored).raw, hn::Iota(d, 0.0f).raw)}, zero);
+    return hn::Sub(VF{_mm512_maskz_permutexvar_ps(0xffff, hn::ShiftRight<kShift>(stored).raw, hn::Iota(d, 0.0f).raw)},
+                   zero);
 #endif
   const auto mask = hn::Set(DU(), (1u << kBits) - 1);
   const auto code = hn::And(hn::ShiftRight<kShift>(stored), mask);
