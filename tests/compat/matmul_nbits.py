@@ -17,7 +17,7 @@ import tempfile
 import numpy as np
 import onnx
 import onnxruntime as ort
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 MODES = ("none", "packed", "float")
 
@@ -103,8 +103,9 @@ def cases():
         m, n, k = int(rng.choice([1, 2, 3, 5, 17, 40])), int(rng.choice([1, 16, 33, 100])), int(rng.choice([block, 100, 512]))
         dtype = np.float16 if rng.random() < 0.25 else np.float32
         yield (rng, bits, block, mode, level, m, n, k, dtype, bool(rng.random() < 0.5), False), bool(rng.random() < 0.8)
-    for bits in (2, 4, 8):
-        yield (rng, bits, 32, "packed", 0, 3, 20, 100, np.float32, True, True), True
+    # With g_idx, ONNX Runtime takes 4 bits alone, and packed zero points not as they are described.
+    for mode, constants in itertools.product(("none", "float"), (True, False)):
+        yield (rng, 4, 32, mode, 0, 3, 20, 100, np.float32, True, True), constants
 
 
 def main():
