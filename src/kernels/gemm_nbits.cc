@@ -113,32 +113,40 @@ HWY_INLINE void widen(NBitsFloat type, const void* from, float* HWY_RESTRICT out
   }
 }
 
-// The scales and zeros of a slice, per unit, as floats.
+// The scales and zeros of a slice as floats, per block; a block may begin before the slice and end after it.
 class Numbers {
  public:
   HWY_INLINE explicit Numbers(const Slice& s) {
     const NBitsFormat& f = *s.f;
-    const int64_t unit = unit_of(f), units = s.groups() * (kGroup / unit);
-    const bool in_place = f.scale_type == NBitsFloat::f32 && f.block == unit;
-    if (in_place) scale = reinterpret_cast<const float*>(s.panel + f.scales_at()) + s.block_at(s.k0) * kPanel;
-    const int64_t size = f.scale_type == NBitsFloat::f32 ? 4 : 2;
-    for (int64_t u = 0; u < units && !in_place; ++u)
-      widen(f.scale_type, s.panel + f.scales_at() + s.block_at(s.k0 + u * unit) * kPanel * size, scales_ + u * kPanel);
+    const int64_t first = s.block_at(s.k0), blocks = s.block_at(s.k0 + s.groups() * kGroup - 1) - first + 1;
+    const int64_t unit = unit_of(f);
+    per_block = f.block >= f.k ? f.groups() * kGroup / unit : f.block / unit;
+    left = per_block - s.k0 / unit % per_block;
+    if (f.scale_type == NBitsFloat::f32)
+      scale = reinterpret_cast<const float*>(s.panel + f.scales_at()) + first * kPanel;
+    else
+      widen_all(f.scale_type, s.panel + f.scales_at(), first, blocks, scales_);
     if (f.zero == NBitsZero::implied) return;
     zero = zeros_;
-    for (int64_t u = 0; u < units; ++u) fill_zeros(s, s.block_at(s.k0 + u * unit), zeros_ + u * kPanel);
+    const uint8_t* from = s.panel + f.zeros_at() + first * kPanel;
+    if (f.zero == NBitsZero::floats)
+      widen_all(f.zero_type, s.panel + f.zeros_at(), first, blocks, zeros_);
+    else
+      for (int64_t i = 0; i < blocks * kPanel; ++i) zeros_[i] = static_cast<float>(from[i]);
   }
 
   const float* scale = scales_;
   const float* zero = nullptr;  // null: implied
+  int64_t per_block;            // units
+  int64_t left;                 // units of the first block that are in the slice, or more
+
+  // The block of unit u of the slice.
+  HWY_INLINE int64_t block_of(int64_t u) const { return u < left ? 0 : 1 + (u - left) / per_block; }
 
  private:
-  HWY_INLINE static void fill_zeros(const Slice& s, int64_t block, float* HWY_RESTRICT out) {
-    const NBitsFormat& f = *s.f;
-    if (f.zero == NBitsZero::floats)
-      return widen(f.zero_type, s.panel + f.zeros_at() + block * kPanel * (f.zero_type == NBitsFloat::f32 ? 4 : 2),
-                   out);
-    for (int j = 0; j < kPanel; ++j) out[j] = static_cast<float>(s.panel[f.zeros_at() + block * kPanel + j]);
+  HWY_INLINE static void widen_all(NBitsFloat type, const uint8_t* from, int64_t first, int64_t blocks, float* out) {
+    const int64_t bytes = kPanel * (type == NBitsFloat::f32 ? 4 : 2);
+    for (int64_t b = 0; b < blocks; ++b) widen(type, from + (first + b) * bytes, out + b * kPanel);
   }
   HWY_ALIGN float scales_[kMostUnits * kPanel];
   HWY_ALIGN float zeros_[kMostUnits * kPanel];
@@ -215,7 +223,7 @@ void round_rows(const GemmNBits& g, int64_t row0, int64_t i0, int64_t i1, int64_
 // Rows that follow each other against a slice of one panel: acc[row][16] += their products.
 struct Dot {
   const uint8_t* w;  // the units' codes, as they are stored or one a byte
-  const float *scale, *zero;
+  const Numbers* numbers;
   const ByteRow* rows;
   int64_t units;
   float* acc;
@@ -240,50 +248,83 @@ HWY_INLINE int32_t four_of(const ByteRow& row, int64_t u, int quads, int quad) {
 #if HWY_TARGET == HWY_AVX3
 #define TESSERA_DOT __attribute__((target(HWY_TARGET_STR ",avx512vnni")))
 
+// One unit: sums of products with the codes, which parts of a byte hold in place; each part has sums of its own, which
+// are shifted down in the end.
+template <int kBits, int kQuads, int kRows>
+TESSERA_DOT HWY_INLINE void unit_vnni(const uint8_t* w, const ByteRow* rows, int64_t u, __m512i (&dot)[kRows]) {
+  constexpr int kPieces = kQuads * kBits / 8, kParts = 8 / kBits, kSets = kBits < 8 ? kParts : kRows <= 2 ? 2 : 1;
+  __m512i sum[kSets][kRows];
+#pragma GCC unroll 4
+  for (int s = 0; s < kSets; ++s)
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) sum[s][r] = s ? _mm512_setzero_si512() : _mm512_set1_epi32(rows[r].start[u]);
+#pragma GCC unroll 8
+  for (int j = 0; j < kPieces; ++j) {
+    const __m512i stored = _mm512_loadu_si512(w + j * kPiece);
+    if (kRows <= 2) __builtin_prefetch(w + 2048 + j * kPiece);
+#pragma GCC unroll 4
+    for (int p = 0; p < kParts; ++p) {
+      __m512i codes = stored;
+      if (kBits < 8)
+        codes = _mm512_and_si512(stored, _mm512_set1_epi8(static_cast<char>(((1 << kBits) - 1) << (p * kBits))));
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        __m512i& to = sum[kBits < 8 ? p : j % kSets][r];
+        to = _mm512_dpbusd_epi32(to, codes, _mm512_set1_epi32(four_of(rows[r], u, kQuads, j + p * kBits)));
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    dot[r] = sum[0][r];
+#pragma GCC unroll 4
+    for (int s = 1; s < kSets; ++s)
+      dot[r] = _mm512_add_epi32(
+          dot[r], kBits < 8 ? _mm512_maskz_srai_epi32(0xffff, sum[s][r], static_cast<unsigned>(s * kBits)) : sum[s][r]);
+  }
+}
+
+// The units of a slice. kOne: every unit is a block.
+template <int kBits, int kQuads, int kRows, bool kOne>
+TESSERA_DOT HWY_INLINE void slice_vnni(const Dot& t, __m512 (&acc)[kRows]) {
+  const uint8_t* w = t.w;
+  const ByteRow* rows = t.rows;
+  const float *scale = t.numbers->scale, *zero = t.numbers->zero;
+  const int64_t units = t.units, per_block = t.numbers->per_block;
+  int64_t end = HWY_MIN(units, t.numbers->left);
+  for (int64_t u = 0; u < units; end = HWY_MIN(units, end + per_block)) {
+    __m512 block[kRows];
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) block[r] = _mm512_setzero_ps();
+    do {
+      __m512i dot[kRows];
+      unit_vnni<kBits, kQuads, kRows>(w, rows, u, dot);
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        __m512 v = _mm512_maskz_cvtepi32_ps(0xffff, dot[r]);
+        if (zero) v = _mm512_fnmadd_ps(_mm512_loadu_ps(zero), _mm512_set1_ps(rows[r].sum[u]), v);
+        const __m512 a_scale = _mm512_set1_ps(rows[r].scale[u]);
+        block[r] = kOne ? _mm512_mul_ps(v, a_scale) : _mm512_fmadd_ps(v, a_scale, block[r]);
+      }
+      ++u;
+      w += kQuads * kBits / 8 * kPiece;
+    } while (!kOne && u < end);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) acc[r] = _mm512_fmadd_ps(block[r], _mm512_loadu_ps(scale), acc[r]);
+    scale += kPanel;
+    if (zero) zero += kPanel;
+  }
+}
+
 template <int kBits, int kQuads, int kRows>
 TESSERA_DOT HWY_NOINLINE void dot_vnni(const Dot& t) {
-  constexpr int kPieces = kQuads * kBits / 8, kParts = 8 / kBits, kSets = kRows <= 2 ? 2 : 1;
-  const __m512i mask = _mm512_set1_epi8(static_cast<char>((1 << kBits) - 1));
   __m512 acc[kRows];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) acc[r] = _mm512_loadu_ps(t.acc + r * kPanel);
-  const uint8_t* w = t.w;
-  for (int64_t u = 0; u < t.units; ++u, w += kPieces * kPiece) {
-    __m512i sum[kSets][kRows];
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-      sum[kSets - 1][r] = _mm512_setzero_si512();
-      sum[0][r] = _mm512_set1_epi32(t.rows[r].start[u]);
-    }
-    if (kRows <= 2) {
-#pragma GCC unroll 8
-      for (int j = 0; j < kPieces; ++j) __builtin_prefetch(w + 2048 + j * kPiece);
-    }
-#pragma GCC unroll 8
-    for (int j = 0; j < kPieces; ++j) {
-      const __m512i stored = _mm512_loadu_si512(w + j * kPiece);
-#pragma GCC unroll 4
-      for (int p = 0; p < kParts; ++p) {
-        __m512i codes = stored;
-        if (p) codes = _mm512_srli_epi16(codes, static_cast<unsigned>(p * kBits));
-        if (kBits < 8) codes = _mm512_and_si512(codes, mask);
-#pragma GCC unroll 16
-        for (int r = 0; r < kRows; ++r) {
-          const __m512i four = _mm512_set1_epi32(four_of(t.rows[r], u, kQuads, j + p * kBits));
-          __m512i& s = sum[(j + p) % kSets][r];
-          s = _mm512_dpbusd_epi32(s, codes, four);
-        }
-      }
-    }
-    const __m512 scale = _mm512_loadu_ps(t.scale + u * kPanel);
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-      if (kSets == 2) sum[0][r] = _mm512_add_epi32(sum[0][r], sum[kSets - 1][r]);
-      __m512 v = _mm512_cvtepi32_ps(sum[0][r]);
-      if (t.zero) v = _mm512_fnmadd_ps(_mm512_loadu_ps(t.zero + u * kPanel), _mm512_set1_ps(t.rows[r].sum[u]), v);
-      acc[r] = _mm512_fmadd_ps(v, _mm512_mul_ps(_mm512_set1_ps(t.rows[r].scale[u]), scale), acc[r]);
-    }
-  }
+  if (t.numbers->per_block == 1)
+    slice_vnni<kBits, kQuads, kRows, true>(t, acc);
+  else
+    slice_vnni<kBits, kQuads, kRows, false>(t, acc);
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) _mm512_storeu_ps(t.acc + r * kPanel, acc[r]);
 }
@@ -329,72 +370,83 @@ HWY_INLINE hn::Vec<DI> add_pairs(V16 v, int16_t factor, hn::Vec<DI> sum) {
   return hn::ReorderWidenMulAccumulate(DI(), v, hn::Set(D16(), factor), sum, unused);
 }
 
-// Codes below 16: 16 products fit in 16 bits, so that a whole unit is summed there. Wide codes are taken apart into 7
-// bits, two products of which fit, and the bit above.
-template <int kBits, int kQuads, int kRows, bool kWide>
-HWY_NOINLINE void dot_pairs(const Dot& t) {
-  constexpr int kPieces = kQuads * kBits / 8, kParts = 8 / kBits, kAtOnce = HWY_MIN(2, kVecs);
-  constexpr int kBytes = 4 * kLanes;
+// One unit of kCount vectors of columns. Codes below 16: 16 products fit in 16 bits, so that a whole unit is summed
+// there. Wide codes are taken apart into 7 bits, two products of which fit, and the bit above.
+template <int kBits, int kQuads, int kRows, int kCount, bool kWide>
+HWY_INLINE void unit_pairs(const uint8_t* w, const ByteRow* rows, int64_t u, hn::Vec<DI> (&dot)[kRows][kCount]) {
+  constexpr int kPieces = kQuads * kBits / 8, kParts = 8 / kBits, kBytes = 4 * kLanes;
   const D8 d8;
   const D16 d16;
   const DI di;
-  const DF d;
   const V8 mask = hn::Set(d8, static_cast<uint8_t>(kWide ? 0x7f : (1 << kBits) - 1));
-  for (int first = 0; first < kVecs; first += kAtOnce) {
-    const uint8_t* w = t.w + first * kBytes;
-    for (int64_t u = 0; u < t.units; ++u, w += kPieces * kPiece) {
-      V16 low[kRows][kAtOnce];
-      hn::Vec<DI> wide[kRows][kAtOnce];
+  V16 sum[kRows][kCount];
 #pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 2
-        for (int v = 0; v < kAtOnce; ++v) {
-          low[r][v] = hn::Zero(d16);
-          wide[r][v] = hn::Set(di, t.rows[r].start[u]);
-        }
-#pragma GCC unroll 8
-      for (int j = 0; j < kPieces; ++j) {
-        V8 stored[kAtOnce];
-#pragma GCC unroll 2
-        for (int v = 0; v < kAtOnce; ++v) stored[v] = hn::LoadU(d8, w + j * kPiece + v * kBytes);
+  for (int j = 0; j < kPieces; ++j)
 #pragma GCC unroll 4
-        for (int p = 0; p < kParts; ++p) {
-          V8 codes[kAtOnce], top[kAtOnce];
+    for (int p = 0; p < kParts; ++p) {
+      V8 codes[kCount], top[kCount];
 #pragma GCC unroll 2
-          for (int v = 0; v < kAtOnce; ++v) {
-            codes[v] = hn::BitCast(d8, part_of<kBits>(hn::BitCast(d16, stored[v]), p));
-            if (kBits < 8 || kWide) codes[v] = hn::And(codes[v], mask);
-            if (kWide)
-              top[v] = hn::And(hn::BitCast(d8, hn::ShiftRight<7>(hn::BitCast(d16, stored[v]))), hn::Set(d8, 1));
-          }
-#pragma GCC unroll 8
-          for (int r = 0; r < kRows; ++r) {
-            const V8 four = hn::BitCast(d8, hn::Set(di, four_of(t.rows[r], u, kQuads, j + p * kBits)));
-#pragma GCC unroll 2
-            for (int v = 0; v < kAtOnce; ++v) {
-              if (kWide) {
-                wide[r][v] = add_pairs(pairs(codes[v], four), 1, wide[r][v]);
-                low[r][v] = hn::Add(low[r][v], pairs(top[v], four));
-              } else {
-                low[r][v] = hn::Add(low[r][v], pairs(codes[v], four));
-              }
-            }
-          }
-        }
+      for (int v = 0; v < kCount; ++v) {
+        const V8 stored = hn::LoadU(d8, w + j * kPiece + v * kBytes);
+        codes[v] = hn::BitCast(d8, part_of<kBits>(hn::BitCast(d16, stored), p));
+        if (kBits < 8 || kWide) codes[v] = hn::And(codes[v], mask);
+        if (kWide) top[v] = hn::And(hn::BitCast(d8, hn::ShiftRight<7>(hn::BitCast(d16, stored))), hn::Set(d8, 1));
       }
 #pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        const V8 four = hn::BitCast(d8, hn::Set(di, four_of(rows[r], u, kQuads, j + p * kBits)));
+#pragma GCC unroll 2
+        for (int v = 0; v < kCount; ++v) {
+          if (kWide) dot[r][v] = add_pairs(pairs(codes[v], four), 1, j + p ? dot[r][v] : hn::Set(di, rows[r].start[u]));
+          const V16 products = pairs(kWide ? top[v] : codes[v], four);
+          // Never saturates; as it might, the compiler leaves the order of sums alone.
+          sum[r][v] = j + p ? hn::SaturatedAdd(sum[r][v], products) : products;
+        }
+      }
+    }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < kCount; ++v)
+      dot[r][v] = add_pairs(sum[r][v], kWide ? 128 : 1, kWide ? dot[r][v] : hn::Set(di, rows[r].start[u]));
+}
+
+// The units of a slice, for kCount vectors of columns from `first` on.
+template <int kBits, int kQuads, int kRows, bool kWide, bool kZero>
+HWY_INLINE void slice_pairs(const Dot& t, int first) {
+  constexpr int kCount = HWY_MIN(2, kVecs);
+  const DF d;
+  const uint8_t* w = t.w + first * kQuad;
+  const ByteRow* rows = t.rows;
+  float* HWY_RESTRICT acc = t.acc + first;
+  const float *scale = t.numbers->scale + first, *zero = kZero ? t.numbers->zero + first : nullptr;
+  const int64_t units = t.units, per_block = t.numbers->per_block;
+  int64_t end = HWY_MIN(units, t.numbers->left);
+  for (int64_t u = 0; u < units; end = HWY_MIN(units, end + per_block)) {
+    for (; u < end; ++u, w += kQuads * kBits / 8 * kPiece) {
+      hn::Vec<DI> dot[kRows][kCount];
+      unit_pairs<kBits, kQuads, kRows, kCount, kWide>(w, rows, u, dot);
+#pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 2
-        for (int v = 0; v < kAtOnce; ++v) {
-          const int at = (first + v) * kLanes;
-          const auto dot = add_pairs(low[r][v], kWide ? 128 : 1, wide[r][v]);
-          float* acc = t.acc + r * kPanel + at;
-          const int64_t numbers = u * kPanel + at;
-          hn::StoreU(
-              scaled(dot, t.rows[r], u, t.scale + numbers, t.zero ? t.zero + numbers : nullptr, hn::LoadU(d, acc)), d,
-              acc);
+        for (int v = 0; v < kCount; ++v) {
+          float* to = acc + r * kPanel + v * kLanes;
+          const int at = v * kLanes;
+          hn::StoreU(scaled(dot[r][v], rows[r], u, scale + at, kZero ? zero + at : nullptr, hn::LoadU(d, to)), d, to);
         }
     }
+    scale += kPanel;
+    if (kZero) zero += kPanel;
+  }
+}
+
+template <int kBits, int kQuads, int kRows, bool kWide>
+HWY_NOINLINE void dot_pairs(const Dot& t) {
+  for (int first = 0; first < kPanel; first += HWY_MIN(2, kVecs) * kLanes) {
+    if (t.numbers->zero)
+      slice_pairs<kBits, kQuads, kRows, kWide, true>(t, first);
+    else
+      slice_pairs<kBits, kQuads, kRows, kWide, false>(t, first);
   }
 }
 
@@ -424,6 +476,7 @@ struct Plain {
 template <int kQuads>
 HWY_NOINLINE void dot_plain(const Dot& t) {
   const uint8_t* w = t.w;
+  const Numbers& n = *t.numbers;
   for (int64_t u = 0; u < t.units; ++u, w += kQuads * kPiece) {
     HWY_ALIGN int32_t sum[kPanel];
     for (int j = 0; j < kPanel; ++j) sum[j] = t.rows[0].start[u];
@@ -431,9 +484,10 @@ HWY_NOINLINE void dot_plain(const Dot& t) {
     for (int quad = 0; quad < kQuads; ++quad)
       for (int j = 0; j < kPanel; ++j)
         for (int i = 0; i < kQuad; ++i) sum[j] += w[quad * kPiece + j * kQuad + i] * q[quad * kQuad + i];
+    const int64_t block = n.block_of(u);
     for (int j = 0; j < kPanel; j += kLanes) {
-      const int64_t at = u * kPanel + j;
-      const VF v = scaled(hn::LoadU(DI(), sum + j), t.rows[0], u, t.scale + at, t.zero ? t.zero + at : nullptr,
+      const int64_t at = block * kPanel + j;
+      const VF v = scaled(hn::LoadU(DI(), sum + j), t.rows[0], u, n.scale + at, n.zero ? n.zero + at : nullptr,
                           hn::LoadU(DF(), t.acc + j));
       hn::StoreU(v, DF(), t.acc + j);
     }
@@ -483,7 +537,7 @@ HWY_INLINE void bytes_slice(const Slice& s, const ByteRow* a, int64_t rows, floa
   const NBitsFormat& f = *s.f;
   const Numbers numbers(s);
   const bool half = f.block == 16;
-  Dot t{s.codes(), numbers.scale, numbers.zero, a, s.groups() * (half ? 2 : 1), acc};
+  Dot t{s.codes(), &numbers, a, s.groups() * (half ? 2 : 1), acc};
   if (f.bits == 8) return half ? dot_rows<F, 8, 4, true>(t, a, rows, acc) : dot_rows<F, 8, 8, true>(t, a, rows, acc);
   if (!half && rows <= F::kStoredRows)
     return f.bits == 4 ? dot_rows<F, 4, 8, false>(t, a, rows, acc) : dot_rows<F, 2, 8, false>(t, a, rows, acc);
@@ -536,6 +590,12 @@ void pack_rows(const GemmNBits& g, int64_t row0, int64_t rows, int64_t i0, int64
 template <int kShift, int kBits>
 HWY_INLINE VF weight(hn::Vec<DU> stored, VF zero) {
   const DF d;
+#if HWY_TARGET == HWY_AVX3
+  // A table of 16 numbers, of whose index only the low four bits count.
+  if constexpr (kBits == 4)
+    return hn::Sub(VF{_mm512_maskz_permutexvar_ps(0xffff, hn::ShiftRight<kShift>(stored).raw, hn::Iota(d, 0.0f).raw)},
+                   zero);
+#endif
   const auto mask = hn::Set(DU(), (1u << kBits) - 1);
   const auto code = hn::And(hn::ShiftRight<kShift>(stored), mask);
   return hn::Sub(hn::ConvertTo(d, hn::BitCast(DI(), code)), zero);
@@ -579,20 +639,21 @@ struct StoreQuad {
 template <int kBits>
 HWY_NOINLINE void decode(const Slice& s, float* HWY_RESTRICT out) {
   const DF d;
-  const Numbers numbers(s);
+  const Numbers n(s);
   const int64_t per_group = kGroup / unit_of(*s.f);
   const uint8_t* codes = s.codes();
   const VF implied = hn::Set(d, static_cast<float>(s.f->implied_zero));
-  for (int64_t g = 0; g < s.groups(); ++g, codes += kBits * kPiece, out += kGroup * kPanel)
+  for (int64_t g = 0; g < s.groups(); ++g, codes += kBits * kPiece, out += kGroup * kPanel) {
+    const int64_t block = n.block_of(g * per_group) * kPanel,
+                  second = n.block_of(g * per_group + per_group - 1) * kPanel;
     for (int v = 0; v < kVecs; ++v) {
-      const auto store = [&](int64_t unit) {
-        const int64_t at = unit * kPanel + v * kLanes;
-        return StoreQuad{numbers.zero ? hn::LoadU(d, numbers.zero + at) : implied, hn::LoadU(d, numbers.scale + at),
-                         out + v * kLanes};
+      const auto store = [&](int64_t at) {
+        return StoreQuad{n.zero ? hn::LoadU(d, n.zero + at) : implied, hn::LoadU(d, n.scale + at), out + v * kLanes};
       };
-      with_half<kBits, 0>(codes, v, store(g * per_group));
-      with_half<kBits, 1>(codes, v, store(g * per_group + per_group - 1));
+      with_half<kBits, 0>(codes, v, store(block + v * kLanes));
+      with_half<kBits, 1>(codes, v, store(second + v * kLanes));
     }
+  }
 }
 
 HWY_INLINE void decode_any(const Slice& s, float* out) {
@@ -658,38 +719,49 @@ struct AddQuad {
   }
 };
 
-template <int kBits, int kHalf, int kRows>
-HWY_INLINE void add_half(const uint8_t* codes, int v, const float* a, int64_t lda, VF zero, VF scale,
-                         VF (&acc)[kRows]) {
-  VF sum[kRows][4];
+// acc += scale * (the sums of the four steps of all quads).
+template <int kRows>
+HWY_INLINE void flush(VF scale, VF (&sum)[kRows][4], VF (&acc)[kRows]) {
 #pragma GCC unroll 4
-  for (int r = 0; r < kRows; ++r)
+  for (int r = 0; r < kRows; ++r) {
+    acc[r] = hn::MulAdd(hn::Add(hn::Add(sum[r][0], sum[r][1]), hn::Add(sum[r][2], sum[r][3])), scale, acc[r]);
 #pragma GCC unroll 4
     for (int t = 0; t < 4; ++t) sum[r][t] = hn::Zero(DF());
-  with_half<kBits, kHalf>(codes, v, AddQuad<kRows>{zero, a, lda, sum});
-#pragma GCC unroll 4
-  for (int r = 0; r < kRows; ++r)
-    acc[r] = hn::MulAdd(hn::Add(hn::Add(sum[r][0], sum[r][1]), hn::Add(sum[r][2], sum[r][3])), scale, acc[r]);
+  }
 }
 
 template <int kBits, int kRows>
 HWY_NOINLINE void few_slice(const Slice& s, const float* a, int64_t lda, float* HWY_RESTRICT out) {
   const DF d;
-  const Numbers numbers(s);
-  const int64_t per_group = kGroup / unit_of(*s.f);
+  const Numbers n(s);
+  const bool half = unit_of(*s.f) == 16;
   const VF implied = hn::Set(d, static_cast<float>(s.f->implied_zero));
   for (int v = 0; v < kVecs; ++v) {
-    VF acc[kRows];
+    VF acc[kRows], sum[kRows][4];
 #pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) acc[r] = hn::LoadU(d, out + r * kPanel + v * kLanes);
+    for (int r = 0; r < kRows; ++r) {
+      acc[r] = hn::LoadU(d, out + r * kPanel + v * kLanes);
+#pragma GCC unroll 4
+      for (int t = 0; t < 4; ++t) sum[r][t] = hn::Zero(d);
+    }
     const uint8_t* codes = s.codes();
+    const float *scale = n.scale + v * kLanes, *zero = n.zero ? n.zero + v * kLanes : nullptr;
+    int64_t left = half ? 1 : n.left;
     for (int64_t g = 0; g < s.groups(); ++g, codes += kBits * kPiece) {
-      const int64_t first = g * per_group * kPanel + v * kLanes, second = first + (per_group - 1) * kPanel;
       const float* at = a + g * kGroup;
-      add_half<kBits, 0, kRows>(codes, v, at, lda, numbers.zero ? hn::LoadU(d, numbers.zero + first) : implied,
-                                hn::LoadU(d, numbers.scale + first), acc);
-      add_half<kBits, 1, kRows>(codes, v, at, lda, numbers.zero ? hn::LoadU(d, numbers.zero + second) : implied,
-                                hn::LoadU(d, numbers.scale + second), acc);
+      with_half<kBits, 0>(codes, v, AddQuad<kRows>{zero ? hn::LoadU(d, zero) : implied, at, lda, sum});
+      if (half) {
+        flush<kRows>(hn::LoadU(d, scale), sum, acc);
+        scale += kPanel;
+        if (zero) zero += kPanel;
+      }
+      with_half<kBits, 1>(codes, v, AddQuad<kRows>{zero ? hn::LoadU(d, zero) : implied, at, lda, sum});
+      if (--left == 0 || g + 1 == s.groups()) {
+        flush<kRows>(hn::LoadU(d, scale), sum, acc);
+        left = half ? 1 : n.per_block;
+        scale += kPanel;
+        if (zero) zero += kPanel;
+      }
     }
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) hn::StoreU(acc[r], d, out + r * kPanel + v * kLanes);
