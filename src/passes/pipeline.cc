@@ -5,14 +5,14 @@ namespace tessera {
 
 extern const Rule kLiftConstant, kDropIdentity, kDropDropout, kFoldBatchNormalization, kFuseGelu, kFuseMatMulAdd;
 extern const Rule kDropReluBeforeQuantize, kDropQuantizedPair, kMoveQuantized, kConcatQuantized, kShapeOfQuantized,
-    kGatherQuantized, kQuantizeConv, kQuantizeMatMul, kQuantizeMatMulToFloat;
+    kGatherQuantized, kQuantizeConv, kQuantizeMatMul, kQuantizeMatMulToFloat, kQuantizeBinary, kQuantizeUnary;
 
 std::span<const Rule* const> rewrite_rules() {
   static constexpr const Rule* kRules[] = {
-      &kLiftConstant,           &kDropIdentity,      &kDropDropout,   &kFoldBatchNormalization,
-      &kDropReluBeforeQuantize, &kDropQuantizedPair, &kMoveQuantized, &kConcatQuantized,
-      &kShapeOfQuantized,       &kGatherQuantized,   &kQuantizeConv,  &kQuantizeMatMul,
-      &kQuantizeMatMulToFloat,  &kFuseGelu,          &kFuseMatMulAdd};
+      &kLiftConstant,      &kDropIdentity,   &kDropDropout,     &kFoldBatchNormalization, &kDropReluBeforeQuantize,
+      &kDropQuantizedPair, &kMoveQuantized,  &kConcatQuantized, &kShapeOfQuantized,       &kGatherQuantized,
+      &kQuantizeConv,      &kQuantizeMatMul, &kQuantizeBinary,  &kQuantizeUnary,          &kQuantizeMatMulToFloat,
+      &kFuseGelu,          &kFuseMatMulAdd};
   return kRules;
 }
 
