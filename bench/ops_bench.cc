@@ -23,6 +23,8 @@ struct Case {
   std::vector<ir::Attribute> attributes;
   double operations = 0;   // multiply-adds, twice
   int64_t read_bytes = 0;  // of weights, if reading them may be the limit
+  std::string domain = {};
+  int64_t scales = 0;  // a third input of that many
 };
 
 std::string joined(std::initializer_list<int64_t> sizes) {
@@ -68,6 +70,32 @@ void add_products(std::vector<Case>& out) {
       out.push_back(c);
     }
   }
+}
+
+// Products with weights of 4 bits in blocks.
+void add_block_products(std::vector<Case>& out) {
+  for (const int64_t level : {4, 0})
+    for (const int64_t m : {1, 16, 128})
+      for (const int64_t block : {32, 128}) {
+        constexpr int64_t kN = 4096, kK = 4096;
+        Case c{"nbits",
+               "MatMulNBits level " + std::to_string(level) + " block " + std::to_string(block) + " " +
+                   joined({m, kN, kK}),
+               "MatMulNBits",
+               {m, kK},
+               {kN, kK / block, block / 2},
+               {m, kN},
+               DType::f32,
+               DType::u8};
+        c.domain = "com.microsoft";
+        c.scales = kN * kK / block;
+        c.attributes = {ir::Attribute::integer("K", kK), ir::Attribute::integer("N", kN),
+                        ir::Attribute::integer("bits", 4), ir::Attribute::integer("block_size", block),
+                        ir::Attribute::integer("accuracy_level", level)};
+        c.operations = 2.0 * static_cast<double>(m * kN) * static_cast<double>(kK);
+        if (m == 1) c.read_bytes = kN * kK / 2 + 4 * c.scales;
+        out.push_back(c);
+      }
 }
 
 struct Layer {
@@ -142,18 +170,28 @@ Status write(const Case& c, const std::string& path) {
   ir::GraphBuilder g;
   const auto dims = [](const std::vector<int64_t>& sizes) { return std::vector<Dim>(sizes.begin(), sizes.end()); };
   TRY(g.input("x", Fact::tensor(c.x_type, dims(c.x))));
-  g.output("y", Fact::tensor(c.w_type == DType::f32 ? DType::f32 : DType::i32, dims(c.y)));
+  g.output("y", Fact::tensor(c.x_type == DType::f32 ? DType::f32 : DType::i32, dims(c.y)));
   TRY_ASSIGN(w, weights_of(c));
   TRY(g.initializer("w", Weight::from(w)));
   ir::Node n;
   n.op_type = c.op;
+  n.domain = c.domain;
   n.name = "node";
   n.attributes = c.attributes;
-  const std::string_view in[] = {"x", "w"}, out[] = {"y"};
+  std::vector<std::string_view> in = {"x", "w"};
+  const std::string_view out[] = {"y"};
+  if (c.scales) {
+    TRY_ASSIGN(scales, Tensor::allocate(DType::f32, Shape{c.scales}));
+    for (int64_t i = 0; i < c.scales; ++i)
+      static_cast<float*>(scales.mutable_data())[i] = 0.01f * static_cast<float>(1 + i % 7);
+    TRY(g.initializer("scales", Weight::from(scales)));
+    in.push_back("scales");
+  }
   TRY(g.node(std::move(n), in, out));
   Model model;
   model.ir_version = 8;
   model.opsets = {{"", 13}};
+  if (!c.domain.empty()) model.opsets.push_back({c.domain, 1});
   model.graph = g.finish();
   return onnx::save_model(model, path);
 }
@@ -255,6 +293,7 @@ int main(int argc, char** argv) {
   if (o.threads > 1) clock_in_use = CLOCK_MONOTONIC;
   std::vector<Case> cases;
   add_products(cases);
+  add_block_products(cases);
   add_convolutions(cases);
   const std::string path = (fs::temp_directory_path() / format("ops_bench_{}.onnx", int64_t{getpid()})).string();
   std::vector<std::pair<std::string, Group>> groups;
