@@ -1,5 +1,6 @@
 #include "passes/pattern.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 
@@ -141,6 +142,10 @@ const ir::Node& Match::node(std::string_view name) const {
     if (n.bind == name) return graph_->node(n.id);
   assert(false);
   return graph_->node(root());
+}
+
+bool Match::has_node(std::string_view name) const {
+  return std::any_of(nodes_.begin(), nodes_.end(), [&](const Bound& n) { return n.bind == name; });
 }
 
 ir::ValueId Match::value(std::string_view name) const {

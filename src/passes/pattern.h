@@ -51,6 +51,7 @@ class Match {
   ir::NodeId root() const { return nodes_[0].id; }
   const std::vector<Bound>& nodes() const { return nodes_; }  // the root first, readers before producers
   const ir::Node& node(std::string_view name) const;
+  bool has_node(std::string_view name) const;
   // kNone if absent.
   ir::ValueId value(std::string_view name) const;
   bool has(std::string_view name) const { return value(name) != ir::kNone; }

@@ -5,14 +5,30 @@ namespace tessera {
 
 extern const Rule kLiftConstant, kDropIdentity, kDropDropout, kFoldBatchNormalization, kFuseGelu, kFuseMatMulAdd;
 extern const Rule kDropReluBeforeQuantize, kDropQuantizedPair, kMoveQuantized, kConcatQuantized, kShapeOfQuantized,
-    kGatherQuantized, kQuantizeConv, kQuantizeMatMul, kQuantizeMatMulToFloat;
+    kGatherQuantized, kQuantizeConv, kQuantizeMatMul, kQuantizeMatMulToFloat, kQuantizeBinary, kQuantizeUnary,
+    kDequantizeMatMul, kDequantizeMatMulBias, kFoldDequantize;
 
 std::span<const Rule* const> rewrite_rules() {
-  static constexpr const Rule* kRules[] = {
-      &kLiftConstant,           &kDropIdentity,      &kDropDropout,   &kFoldBatchNormalization,
-      &kDropReluBeforeQuantize, &kDropQuantizedPair, &kMoveQuantized, &kConcatQuantized,
-      &kShapeOfQuantized,       &kGatherQuantized,   &kQuantizeConv,  &kQuantizeMatMul,
-      &kQuantizeMatMulToFloat,  &kFuseGelu,          &kFuseMatMulAdd};
+  static constexpr const Rule* kRules[] = {&kLiftConstant,
+                                           &kDropIdentity,
+                                           &kDropDropout,
+                                           &kFoldBatchNormalization,
+                                           &kDropReluBeforeQuantize,
+                                           &kDropQuantizedPair,
+                                           &kMoveQuantized,
+                                           &kConcatQuantized,
+                                           &kShapeOfQuantized,
+                                           &kGatherQuantized,
+                                           &kQuantizeConv,
+                                           &kQuantizeMatMul,
+                                           &kQuantizeBinary,
+                                           &kQuantizeUnary,
+                                           &kQuantizeMatMulToFloat,
+                                           &kDequantizeMatMul,
+                                           &kDequantizeMatMulBias,
+                                           &kFoldDequantize,
+                                           &kFuseGelu,
+                                           &kFuseMatMulAdd};
   return kRules;
 }
 

@@ -1,6 +1,7 @@
 // labels: data
 // Rewrites: tests/rewrites/*.test, each case a model in text, the operators that are left, and the rules that did it.
-// Whatever a rule does, the answers stay within 1e-5 of those without it.
+// Whatever a rule does, the answers stay within 1e-5 (or the case's own tolerance, of the largest number) of those
+// without it, and bytes within one step.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,6 +20,8 @@ struct Case {
   std::string path, name, model, expect;
   int line = 0;
   std::map<std::string, int64_t> rules;
+  std::map<std::string, std::string> options;
+  double tolerance = 1e-5;
 };
 
 std::vector<Case> read_cases(const std::string& path) {
@@ -31,7 +34,7 @@ std::vector<Case> read_cases(const std::string& path) {
     std::istringstream words(line);
     std::string word;
     if (line.rfind("== ", 0) == 0) {
-      out.push_back({path, line.substr(3), {}, {}, number, {}});
+      out.push_back({path, line.substr(3), {}, {}, number, {}, {}});
       given = false;
     } else if (out.empty()) {
       continue;
@@ -40,6 +43,8 @@ std::vector<Case> read_cases(const std::string& path) {
     } else if (words >> word) {
       if (word == "given") given = true;
       if (word == "expect") std::getline(words >> std::ws, out.back().expect);
+      if (word == "tolerance") words >> out.back().tolerance;
+      if (std::string key; word == "option" && words >> key) words >> out.back().options[key];
       int64_t times = 0;
       std::string rule;
       if (word == "rule" && words >> rule >> times) out.back().rules[rule] = times;
@@ -64,6 +69,21 @@ TEST(Rewrites, AreDisabledByOrtsKey) {
   EXPECT_EQ((*session)->loaded().plan->steps().size(), 2u);
 }
 
+TEST(Rewrites, RefuseBadSettings) {
+  SessionOptions options;
+  for (const char* bad : {"5", "-1", "four", ""})
+    EXPECT_FALSE(options.set("session.qdq_matmulnbits_accuracy_level", bad).ok()) << bad;
+  for (const char* bad : {"24", "8", "512", "x"})
+    EXPECT_FALSE(options.set("session.qdq_matmulnbits_block_size", bad).ok()) << bad;
+  EXPECT_FALSE(options.set("session.disable_quant_qdq", "yes").ok());
+  EXPECT_NE(options.set("session.qdq_matmulnbits_accuracy_level", "9").message().find("between 0 and 4"),
+            std::string::npos);
+  for (const char* good : {"0", "-1", "16", "256"})
+    EXPECT_TRUE(options.set("session.qdq_matmulnbits_block_size", good).ok()) << good;
+  EXPECT_TRUE(options.set("session.qdq_matmulnbits_accuracy_level", "1").ok());
+  EXPECT_EQ(options.rewrites.accuracy_level, 1);
+}
+
 class RewriteCase : public ::testing::Test {
  public:
   explicit RewriteCase(const Case& c) : case_(c) {}
@@ -76,6 +96,7 @@ class RewriteCase : public ::testing::Test {
     const auto open = [&](int level) {
       SessionOptions options;
       options.optimization_level = level;
+      for (const auto& [key, value] : case_.options) EXPECT_TRUE(options.set(key, value).ok());
       return Session::from_bytes(borrow_bytes(bytes->data(), bytes->size()), options);
     };
     const auto plain = open(0), rewritten = open(99);
@@ -100,8 +121,11 @@ class RewriteCase : public ::testing::Test {
       for (int64_t i = 0; i < t.count(); ++i) {
         if (spec.fact.dtype == DType::f32)
           static_cast<float*>(t.mutable_data())[i] = std::sin(static_cast<float>(i * 7 + 1)) * 3;
+        else if (spec.fact.dtype == DType::i64)
+          static_cast<int64_t*>(t.mutable_data())[i] = i % 2;
         else
-          static_cast<bool*>(t.mutable_data())[i] = true;
+          static_cast<uint8_t*>(t.mutable_data())[i] =
+              spec.fact.dtype == DType::boolean ? 1 : static_cast<uint8_t>(i * 37 + 11);
       }
       inputs.push_back(std::move(t));
     }
@@ -110,10 +134,19 @@ class RewriteCase : public ::testing::Test {
     ASSERT_TRUE(rewritten.run(inputs, b).ok());
     for (size_t o = 0; o < a.size(); ++o) {
       EXPECT_EQ(plain.outputs()[o].name, rewritten.outputs()[o].name);
+      if (set_of(DType::i8, DType::u8).has(a[o].tensor()->dtype())) {
+        const auto x = a[o].tensor()->values<uint8_t>(), y = b[o].tensor()->values<uint8_t>();
+        ASSERT_EQ(x.size(), y.size());
+        for (size_t i = 0; i < x.size(); ++i) EXPECT_LE(std::abs(static_cast<int8_t>(x[i] - y[i])), 1) << i;
+      }
       if (a[o].tensor()->dtype() != DType::f32) continue;
       const auto x = a[o].tensor()->values<float>(), y = b[o].tensor()->values<float>();
       ASSERT_EQ(x.size(), y.size());
-      for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], 1e-5 * std::max(1.f, std::abs(x[i]))) << i;
+      float largest = 1;
+      for (const float v : x) largest = std::max(largest, std::abs(v));
+      for (size_t i = 0; i < x.size(); ++i)
+        EXPECT_NEAR(x[i], y[i], case_.tolerance * (case_.tolerance == 1e-5 ? std::max(1.f, std::abs(x[i])) : largest))
+            << i;
     }
   }
 

@@ -1,5 +1,6 @@
 // DequantizeLinear — (x - x_zero_point) * x_scale.
 #include "core/convert.h"
+#include "kernels/quantize.h"
 #include "ops/quant/scale_map.h"
 
 namespace tessera {
@@ -20,7 +21,14 @@ Status compute(const QuantParams& p, Call& call) {
   const DType type = call.dtype(0), scale_type = call.dtype(1), out_type = call.out_dtype(0);
   const void *x = call.in(0), *scale = call.in(1), *zero = call.has(2) ? call.in(2) : nullptr;
   void* y = call.out(0);
+  const bool bytes = set_of(DType::i8, DType::u8).has(type) && scale_type == DType::f32 && out_type == DType::f32;
   ScaleMap(p, call.shape(0), call.shape(1)).run(call, [&](const ScaleMap::Row& r) {
+    if (bytes && r.step == 0) {
+      ByteScale from{static_cast<const float*>(scale)[r.scale], 0, type == DType::i8};
+      if (zero) decode(type, zero, r.scale, 1, &from.zero);
+      dequantize_bytes(call.target(), from, static_cast<const uint8_t*>(x) + r.at, r.n, static_cast<float*>(y) + r.at);
+      return;
+    }
     float value[ScaleMap::kMostRow], zeros[ScaleMap::kMostRow], scales[ScaleMap::kMostRow];
     const int64_t n = r.step ? r.n : 1;
     if (type == DType::i32) {

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "core/convert.h"
+#include "kernels/quantize.h"
 #include "ops/movement.h"
 #include "ops/quant/scale_map.h"
 
@@ -64,7 +65,15 @@ Status compute(const QuantParams& p, Call& call) {
   const bool narrow = kHalfFloats.has(division);
   const bool integer = !(kFloat8 | kFloat6 | set_of(DType::f4e2m1)).has(out_type);
   const Range range = range_of(out_type);
+  const bool bytes = set_of(DType::i8, DType::u8).has(out_type) && division == DType::f32 && type == DType::f32 &&
+                     scale_type == DType::f32;
   ScaleMap(p, call.shape(0), call.shape(1)).run(call, [&](const ScaleMap::Row& r) {
+    if (bytes && r.step == 0) {
+      ByteScale to{static_cast<const float*>(scale)[r.scale], 0, out_type == DType::i8};
+      if (zero) decode(out_type, zero, r.scale, 1, &to.zero);
+      quantize_bytes(call.target(), to, static_cast<const float*>(x) + r.at, r.n, static_cast<uint8_t*>(y) + r.at);
+      return;
+    }
     C value[ScaleMap::kMostRow], scales[ScaleMap::kMostRow], zeros[ScaleMap::kMostRow];
     const int64_t n = r.step ? r.n : 1;
     decode(type, x, r.at, r.n, value);
