@@ -7,6 +7,7 @@
 #include <cmath>
 #include <memory>
 
+#include "core/convert.h"
 #include "formats/onnx/writer.h"
 #include "peer.h"
 #include "probe.h"
@@ -19,7 +20,7 @@ using namespace tessera::bench;
 struct Case {
   std::string group, name, op;
   std::vector<int64_t> x, w, y;
-  DType x_type = DType::f32, w_type = DType::f32;
+  DType x_type = DType::f32, w_type = DType::f32, y_type = DType::f32;
   std::vector<ir::Attribute> attributes;
   double operations = 0;   // multiply-adds, twice
   int64_t read_bytes = 0;  // of weights, if reading them may be the limit
@@ -65,7 +66,8 @@ void add_products(std::vector<Case>& out) {
       Case c{"int8",          "MatMulInteger u8" + std::string(w_type == DType::i8 ? "s8 " : "u8 ") + joined({m, n, k}),
              "MatMulInteger", {m, k},
              {k, n},          {m, n},
-             DType::u8,       w_type};
+             DType::u8,       w_type,
+             DType::i32};
       c.operations = 2.0 * static_cast<double>(m * n) * static_cast<double>(k);
       out.push_back(c);
     }
@@ -98,6 +100,23 @@ void add_block_products(std::vector<Case>& out) {
       }
 }
 
+// The case in F16.
+Case in_half(Case c, const char* group) {
+  c.group = group;
+  c.name += " f16";
+  c.x_type = c.w_type = c.y_type = DType::f16;
+  c.read_bytes /= 2;
+  return c;
+}
+
+void add_halves(std::vector<Case>& out) {
+  const size_t n = out.size();
+  for (size_t i = 0; i < n; ++i) {
+    if (out[i].group == "matmul" || out[i].group == "gemm") out.push_back(in_half(out[i], "half_matmul"));
+    if (out[i].group == "resnet50" || out[i].group == "mobilenet_dw") out.push_back(in_half(out[i], "half_conv"));
+  }
+}
+
 struct Layer {
   int64_t channels, out_channels, groups, size, kernel, stride;
 };
@@ -125,6 +144,7 @@ void add_layers(std::vector<Case>& out, const char* network, std::span<const Lay
     c.op = "ConvInteger";
     c.name = "ConvInteger " + c.name;
     c.x_type = c.w_type = DType::u8;
+    c.y_type = DType::i32;
     out.push_back(c);
   }
 }
@@ -158,8 +178,11 @@ Result<Tensor> weights_of(const Case& c) {
   uint32_t state = 12345;
   for (int64_t i = 0; i < t.shape().count(); ++i) {
     state = state * 1664525u + 1013904223u;
+    const float real = static_cast<float>(state >> 8) / 8388608.0f - 1.0f;
     if (c.w_type == DType::f32)
-      static_cast<float*>(t.mutable_data())[i] = static_cast<float>(state >> 8) / 8388608.0f - 1.0f;
+      static_cast<float*>(t.mutable_data())[i] = real;
+    else if (c.w_type == DType::f16)
+      static_cast<uint16_t*>(t.mutable_data())[i] = float_to_f16(real);
     else
       static_cast<uint8_t*>(t.mutable_data())[i] = static_cast<uint8_t>(state >> 24);
   }
@@ -170,7 +193,7 @@ Status write(const Case& c, const std::string& path) {
   ir::GraphBuilder g;
   const auto dims = [](const std::vector<int64_t>& sizes) { return std::vector<Dim>(sizes.begin(), sizes.end()); };
   TRY(g.input("x", Fact::tensor(c.x_type, dims(c.x))));
-  g.output("y", Fact::tensor(c.x_type == DType::f32 ? DType::f32 : DType::i32, dims(c.y)));
+  g.output("y", Fact::tensor(c.y_type, dims(c.y)));
   TRY_ASSIGN(w, weights_of(c));
   TRY(g.initializer("w", Weight::from(w)));
   ir::Node n;
@@ -295,6 +318,7 @@ int main(int argc, char** argv) {
   add_products(cases);
   add_block_products(cases);
   add_convolutions(cases);
+  add_halves(cases);
   const std::string path = (fs::temp_directory_path() / format("ops_bench_{}.onnx", int64_t{getpid()})).string();
   std::vector<std::pair<std::string, Group>> groups;
   for (const Case& c : cases) {

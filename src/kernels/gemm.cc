@@ -59,21 +59,29 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using gemm::Problem;
 
-// Panels by the type of their elements: load() gives a vector of them as floats.
+// Panels by the type of their elements: load() gives a vector of them as floats. Few: vectors for a few rows.
 struct Panel32 {
   using T = float;
-  static HWY_INLINE tile::V load(const T* p) { return hn::LoadU(tile::D(), p); }
+  using Few = tile::D;
+  template <class D>
+  static HWY_INLINE hn::Vec<D> load(D d, const T* p) {
+    return hn::LoadU(d, p);
+  }
 };
 struct PanelF16 {
   using T = uint16_t;
-  static HWY_INLINE tile::V load(const T* p) {
-    return half::widen_f16(tile::D(), hn::LoadU(hn::Rebind<uint16_t, tile::D>(), p));
+  using Few = hn::CappedTag<float, 8>;  // widening is dear across the halves of longer vectors
+  template <class D>
+  static HWY_INLINE hn::Vec<D> load(D d, const T* p) {
+    return half::widen_f16(d, hn::LoadU(hn::Rebind<uint16_t, D>(), p));
   }
 };
 struct PanelBF16 {
   using T = uint16_t;
-  static HWY_INLINE tile::V load(const T* p) {
-    return half::widen_bf16(tile::D(), hn::LoadU(hn::Rebind<uint16_t, tile::D>(), p));
+  using Few = PanelF16::Few;
+  template <class D>
+  static HWY_INLINE hn::Vec<D> load(D d, const T* p) {
+    return half::widen_bf16(d, hn::LoadU(hn::Rebind<uint16_t, D>(), p));
   }
 };
 template <class P>
@@ -118,8 +126,8 @@ HWY_INLINE void row_tile(const Problem& g, tile::Operands o, const tile::Finish&
 // Where a row tile finds its elements of A: in the packed copy, tile after tile, or in place.
 HWY_INLINE void set_rows(const Problem& g, const float* packed, int64_t i0, int64_t i, int rows, int64_t k0,
                          tile::Operands* o) {
-  o->a_row = g.lda;
-  o->a_k = packed ? rows : g.lda;
+  o->a_row = packed || g.trans_a ? 1 : g.lda;
+  o->a_k = packed ? rows : g.trans_a ? g.lda : 1;
   if (packed)
     o->a = packed + (i - i0) * o->k;
   else
@@ -128,27 +136,39 @@ HWY_INLINE void set_rows(const Problem& g, const float* packed, int64_t i0, int6
 
 constexpr int64_t kPanels = HWY_MAX(1, tile::kWide / kPanelWidth);  // side by side in a tile
 
-// Rows [i, i + rows) against the panels of one tile from p on, widened as they are read.
+// Where widened vectors go: vector j of step p to `at` + p * step + j * vec.
+struct Keep {
+  float* at;
+  int64_t step, vec;
+};
+
+// The product of tile::multiply with panels that are widened as they are read; rows of `out` are kWide apart.
 template <class P, int kRows, int kVecs>
-HWY_NOINLINE void multiply_narrow(const tile::Operands& o, const typename P::T* HWY_RESTRICT b,
+HWY_NOINLINE void multiply_narrow(const tile::Operands& o, const typename P::T* HWY_RESTRICT b, const Keep& keep,
                                   float* HWY_RESTRICT out) {
   using tile::kLanes;
+  const tile::D d;
   tile::V acc[kRows][kVecs];
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
-    for (int j = 0; j < kVecs; ++j) acc[i][j] = hn::Zero(tile::D());
+    for (int j = 0; j < kVecs; ++j) acc[i][j] = hn::Zero(d);
   const float* HWY_RESTRICT a = o.a;
-  const int64_t b_vec = kLanes == kPanelWidth ? o.b_vec : kLanes;
-  for (int64_t p = o.k; p > 0; --p, a += o.a_k, b += kPanelWidth) {
+  float* HWY_RESTRICT wide = keep.at;
+  const int64_t a_row = o.a_row, a_k = o.a_k, b_vec = kLanes == kPanelWidth ? o.b_vec : kLanes;
+  const int64_t wide_step = keep.step, wide_vec = keep.vec;
+  for (int64_t p = o.k; p > 0; --p, a += a_k, b += kPanelWidth, wide += wide_step) {
     tile::V bv[kVecs];
 #pragma GCC unroll 2
-    for (int j = 0; j < kVecs; ++j) bv[j] = P::load(b + j * b_vec);
+    for (int j = 0; j < kVecs; ++j) {
+      bv[j] = P::load(d, b + j * b_vec);
+      hn::StoreU(bv[j], d, wide + j * wide_vec);
+    }
     __builtin_prefetch(b + tile::kAhead * kPanelWidth);
     if (kVecs == 2 && kLanes == kPanelWidth) __builtin_prefetch(b + b_vec + tile::kAhead * kPanelWidth);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
-      const tile::V av = hn::Set(tile::D(), a[i * o.a_row]);
+      const tile::V av = hn::Set(d, a[i * a_row]);
 #pragma GCC unroll 2
       for (int j = 0; j < kVecs; ++j) acc[i][j] = hn::MulAdd(av, bv[j], acc[i][j]);
     }
@@ -156,11 +176,11 @@ HWY_NOINLINE void multiply_narrow(const tile::Operands& o, const typename P::T* 
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
-    for (int j = 0; j < kVecs; ++j) hn::StoreU(acc[i][j], tile::D(), out + i * tile::kWide + j * kLanes);
+    for (int j = 0; j < kVecs; ++j) hn::StoreU(acc[i][j], d, out + i * tile::kWide + j * kLanes);
 }
 
 template <class P>
-using MultiplyNarrow = void(const tile::Operands&, const typename P::T*, float*);
+using MultiplyNarrow = void(const tile::Operands&, const typename P::T*, const Keep&, float*);
 
 // Whether tile::next_rows ever returns this height.
 constexpr bool is_height(int rows) { return tile::kMaxRows != 12 || rows < 5 || rows % 2 == 0; }
@@ -176,41 +196,26 @@ HWY_INLINE MultiplyNarrow<P>* multiply_narrow_for(int rows) {
     return rows == kRows ? multiply_narrow<P, kRows, kVecs> : multiply_narrow_for<P, kVecs, kRows - 1>(rows);
 }
 
-// So few rows that widening panels for each tile of them costs less than keeping them widened.
+// The first row tile against panels [p0, p1), which lie at `b`. The widened panels go to `wide` for the tiles to
+// follow, o.k steps each, unless it is null.
 template <class P>
-void low_block(const Problem& g, int64_t i0, int64_t i1, int64_t p0, int64_t p1) {
+HWY_INLINE void first_tile(const Problem& g, tile::Operands o, const tile::Finish& f, int64_t i, int rows,
+                           const typename P::T* b, int64_t p0, int64_t p1, float* wide) {
   HWY_ALIGN float product[tile::kMaxRows * tile::kWide];
-  const auto* panels = static_cast<const typename P::T*>(g.b);
-  tile::Operands o{};
-  o.a_row = g.trans_a ? 1 : g.lda;
-  o.a_k = g.trans_a ? g.lda : 1;
+  HWY_ALIGN float unkept[tile::kWide];
+  const bool by_panel = tile::kLanes == kPanelWidth;
+  const int64_t j1 = HWY_MIN(g.n, p1 * kPanelWidth);
   o.b_vec = g.k * kPanelWidth;
-  for (int64_t k0 = 0; k0 == 0 || k0 < g.k; k0 += g.depth) {
-    o.k = HWY_MIN(g.depth, g.k - k0);
-    const tile::Finish f{g.epilogue, k0 == 0, k0 + o.k >= g.k};
-    const int64_t j1 = HWY_MIN(g.n, p1 * kPanelWidth);
-    for (int64_t j = p0 * kPanelWidth; j < j1; j += tile::kWide)
-      for (int64_t i = i0; i < i1;) {
-        const int rows = tile::next_rows(i1 - i), columns = static_cast<int>(HWY_MIN(j1 - j, tile::kWide));
-        o.a = g.a + i * o.a_row + k0 * o.a_k;
-        const auto* b = panels + j / kPanelWidth * o.b_vec + k0 * kPanelWidth + j % kPanelWidth;
-        const auto run = columns > tile::kLanes ? multiply_narrow_for<P, 2>(rows) : multiply_narrow_for<P, 1>(rows);
-        run(o, b, product);
-        tile::finish(product, tile::kWide, f, i, j, rows, columns, g.c + i * g.ldc + j, g.ldc);
-        i += rows;
-      }
+  for (int64_t j = p0 * kPanelWidth; j < j1; j += tile::kWide) {
+    const int64_t panel = j / kPanelWidth - p0, lane = j % kPanelWidth;
+    Keep keep{unkept, 0, tile::kLanes};
+    if (wide)
+      keep = {wide + panel * o.k * kPanelWidth + lane, kPanelWidth, by_panel ? o.k * kPanelWidth : tile::kLanes};
+    const int columns = static_cast<int>(HWY_MIN(j1 - j, tile::kWide));
+    const auto run = columns > tile::kLanes ? multiply_narrow_for<P, 2>(rows) : multiply_narrow_for<P, 1>(rows);
+    run(o, b + panel * o.b_vec + lane, keep, product);
+    tile::finish(product, tile::kWide, f, i, j, rows, columns, g.c + i * g.ldc + j, g.ldc);
   }
-}
-
-// Widens `depth` steps of up to kPanels panels, which lie `panel` elements apart, one after the other.
-template <class P>
-HWY_INLINE void widen_panels(const typename P::T* HWY_RESTRICT b, int64_t panel, int64_t panels, int64_t depth,
-                             float* HWY_RESTRICT out) {
-  for (int64_t p = 0; p < panels; ++p, b += panel)
-    for (int64_t i = 0; i < depth * kPanelWidth; i += tile::kLanes, out += tile::kLanes) {
-      __builtin_prefetch(b + i + 2 * tile::kAhead * kPanelWidth);
-      hn::Store(P::load(b + i), tile::D(), out);
-    }
 }
 
 // Floats that widened panels of a tile take.
@@ -219,7 +224,6 @@ constexpr int64_t wide_floats = is_narrow<P> ? kPanels* gemm::kMaxDepth* kPanelW
 
 template <class P>
 void gemm_block(const Problem& g, int64_t i0, int64_t i1, int64_t p0, int64_t p1) {
-  if (is_narrow<P> && i1 - i0 < 2 * tile::kMaxRows && !g.pack_a) return low_block<P>(g, i0, i1, p0, p1);
   HWY_ALIGN float packed[gemm::kPackRows * gemm::kPackDepth];
   HWY_ALIGN float wide[wide_floats<P>];
   const int64_t panel = g.k * kPanelWidth;
@@ -239,14 +243,13 @@ void gemm_block(const Problem& g, int64_t i0, int64_t i1, int64_t p0, int64_t p1
       const int64_t last = HWY_MIN(p + kPanels, p1);
       const auto* own = static_cast<const typename P::T*>(g.b) + p * panel + k0 * kPanelWidth;
       const float* b = wide;
-      if constexpr (is_narrow<P>)
-        widen_panels<P>(own, panel, last - p, o.k, wide);
-      else
-        b = own;
+      if constexpr (!is_narrow<P>) b = own;
       for (int64_t i = i0; i < i1;) {
         const int rows = tile::next_rows(i1 - i);
         set_rows(g, g.pack_a ? packed : nullptr, i0, i, rows, k0, &o);
-        if (g.pack_a || g.trans_a)
+        if (is_narrow<P> && i == i0)
+          first_tile<P>(g, o, f, i, rows, own, p, last, i + rows < i1 ? wide : nullptr);
+        else if (g.pack_a || g.trans_a)
           row_tile<true>(g, o, f, i, rows, b, p, last);
         else
           row_tile<false>(g, o, f, i, rows, b, p, last);
@@ -258,11 +261,12 @@ void gemm_block(const Problem& g, int64_t i0, int64_t i1, int64_t p0, int64_t p1
 
 // A few rows against kPanels panels from p on, or against kVecs vectors of one panel: independent sums, eight vectors
 // or more in flight, so that neither the latency of a multiply-add nor that of memory shows.
-template <class P, int kRows, int kPanels, int kVecs>
+template <class P, int kRows, int kPanels, int kVecs, int kSteps>
 HWY_INLINE void few_panels(const Problem& g, int64_t p, int panels, int pass, float* HWY_RESTRICT product) {
-  using tile::kLanes;
-  const tile::D d;
-  constexpr int kSteps = HWY_MAX(1, 8 / (kRows * kPanels * kVecs)), kSums = kPanels * kVecs;
+  using D = typename P::Few;
+  using V = hn::Vec<D>;
+  const D d;
+  constexpr int kLanes = static_cast<int>(hn::MaxLanes(D())), kSums = kPanels * kVecs;
   constexpr int64_t kWidth = kPanels * kPanelWidth;
   const int64_t panel = g.k * kPanelWidth;
   int64_t at[kPanels];
@@ -270,7 +274,7 @@ HWY_INLINE void few_panels(const Problem& g, int64_t p, int panels, int pass, fl
   for (int i = 0; i < kPanels; ++i) at[i] = HWY_MIN(i, panels - 1) * panel;
   const auto* HWY_RESTRICT b = static_cast<const typename P::T*>(g.b) + p * panel + pass * kVecs * kLanes;
   const float* HWY_RESTRICT a = g.a;
-  tile::V acc[kSteps][kRows][kSums];
+  V acc[kSteps][kRows][kSums];
 #pragma GCC unroll 8
   for (int s = 0; s < kSteps; ++s)
 #pragma GCC unroll 4
@@ -283,14 +287,14 @@ HWY_INLINE void few_panels(const Problem& g, int64_t p, int panels, int pass, fl
     for (int s = 0; s < kSteps; ++s)
 #pragma GCC unroll 8
       for (int i = 0; i < kSums; ++i) {
-        const tile::V v = P::load(b + at[i / kVecs] + s * kPanelWidth + i % kVecs * kLanes);
+        const V v = P::load(d, b + at[i / kVecs] + s * kPanelWidth + i % kVecs * kLanes);
 #pragma GCC unroll 4
         for (int r = 0; r < kRows; ++r) acc[s][r][i] = hn::MulAdd(hn::Set(d, a[r * g.lda + s]), v, acc[s][r][i]);
       }
   for (; k > 0; --k, ++a, b += kPanelWidth)
 #pragma GCC unroll 8
     for (int i = 0; i < kSums; ++i) {
-      const tile::V v = P::load(b + at[i / kVecs] + i % kVecs * kLanes);
+      const V v = P::load(d, b + at[i / kVecs] + i % kVecs * kLanes);
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) acc[0][r][i] = hn::MulAdd(hn::Set(d, a[r * g.lda]), v, acc[0][r][i]);
     }
@@ -311,14 +315,18 @@ HWY_INLINE void few_panels(const Problem& g, int64_t p, int panels, int pass, fl
 
 template <class P, int kRows>
 void few_rows(const Problem& g, int64_t p0, int64_t p1) {
-  constexpr int kVecs = HWY_MIN(8, kPanelWidth / tile::kLanes), kPasses = kPanelWidth / tile::kLanes / kVecs;
-  constexpr int kStreams = kVecs <= 2 ? 4 / kVecs : 1;  // panels read side by side
+  constexpr int kLanes = static_cast<int>(hn::MaxLanes(typename P::Few()));
+  constexpr int kVecs = HWY_MIN(8, kPanelWidth / kLanes), kPasses = kPanelWidth / kLanes / kVecs;
+  constexpr int kTileVecs = HWY_MIN(8, kPanelWidth / tile::kLanes);
+  constexpr int kStreams = kTileVecs <= 2 ? 4 / kTileVecs : 1;            // panels read side by side
+  constexpr int kSteps = HWY_MAX(1, 8 / (kRows * kStreams * kTileVecs));  // sums per element, whatever the panels' type
   constexpr int64_t kWidth = kStreams * kPanelWidth;
   const tile::Finish f{g.epilogue, true, true};
   HWY_ALIGN float product[kRows * kWidth];
   for (int64_t p = p0; p < p1;) {
     const int panels = static_cast<int>(HWY_MIN(kStreams, p1 - p));
-    for (int pass = 0; pass < kPasses; ++pass) few_panels<P, kRows, kStreams, kVecs>(g, p, panels, pass, product);
+    for (int pass = 0; pass < kPasses; ++pass)
+      few_panels<P, kRows, kStreams, kVecs, kSteps>(g, p, panels, pass, product);
     const int64_t j = p * kPanelWidth;
     const int columns = static_cast<int>(HWY_MIN(g.n - j, panels * kPanelWidth));
     tile::finish(product, kWidth, f, 0, j, kRows, columns, g.c + j, g.ldc);

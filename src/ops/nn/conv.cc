@@ -1,6 +1,7 @@
 // Conv — convolution over one to three spatial dimensions, with groups.
 #include "kernels/conv.h"
 
+#include "kernels/convert.h"
 #include "kernels/gemm_generic.h"
 #include "ops/elementwise.h"
 #include "ops/nn/conv_shape.h"
@@ -69,11 +70,23 @@ int64_t packed_bytes(const PackCall& c) {
   if (w.rank() < 3 || w.rank() > 2 + kMostSpatial || w.count() == 0 || w[0] % groups) return 0;
   return static_cast<int64_t>(conv_packed_bytes(weight_shape(c)));
 }
+// A weight of a 16-bit type is widened here, so that the float copy lives no longer than this.
 void pack(const PackCall& c, void* out) {
-  conv_pack(weight_shape(c), c.in<float>(1), static_cast<float*>(out), c.threads);
+  const bool f16 = c.dtype(1) == DType::f16;
+  auto* to = static_cast<float*>(out);
+  if (c.dtype(1) == DType::f32) return conv_pack(weight_shape(c), c.in<float>(1), to, c.threads);
+  constexpr int64_t kPiece = 1 << 14;
+  const int64_t n = c.shape(1).count();
+  std::vector<float> wide(static_cast<size_t>(n));
+  parallel_for(c.threads, ceil_div(n, kPiece), [&](int64_t piece, int) {
+    const int64_t at = piece * kPiece;
+    (f16 ? f16_to_f32 : bf16_to_f32)(best_target(), c.in<uint16_t>(1) + at, &wide[static_cast<size_t>(at)],
+                                     std::min(kPiece, n - at));
+  });
+  conv_pack(weight_shape(c), wide.data(), to, c.threads);
 }
 
-constexpr Packing kPacks[] = {{1, "F32.Conv", packed_bytes, pack, variant}};
+constexpr Packing kPacks[] = {{1, "F32.Conv", packed_bytes, pack, variant, set_of(DType::f32) | kHalfFloats}};
 constexpr Kernel kKernels[] = {{kAllSame<float>, compute_with<ConvParams, compute_float>},
                                {kAllSame<double>, compute_with<ConvParams, compute_double>}};
 constexpr int16_t kVersions[] = {1, 11, 22};

@@ -1,7 +1,10 @@
 // Softmax, LogSoftmax, Hardmax: along an axis, or (before version 13) along all axes from one on.
 #include <cmath>
+#include <cstring>
+#include <limits>
 
 #include "core/convert.h"
+#include "kernels/convert.h"
 #include "kernels/rows.h"
 #include "kernels/vmath.h"
 #include "ops/elementwise.h"
@@ -97,20 +100,72 @@ Status compute_double(const Params& p, Call& call) {
   });
 }
 
+// A line of float16 values as floats, some at a time.
+class HalfPiece {
+ public:
+  static constexpr int64_t kMost = 512;
+
+  HalfPiece(Target target, int64_t step) : target_(target), step_(step) {}
+  float* values() { return values_; }
+  void load(const Float16* from, int64_t n) {
+    if (step_ == 1)
+      std::memcpy(bits_, from, static_cast<size_t>(n) * sizeof *bits_);
+    else
+      for (int64_t i = 0; i < n; ++i) bits_[i] = from[i * step_].bits;
+    f16_to_f32(target_, bits_, values_, n);
+  }
+  void round(int64_t n) {
+    f32_to_f16(target_, values_, bits_, n);
+    f16_to_f32(target_, bits_, values_, n);
+  }
+  void store(Float16* to, int64_t n) {
+    f32_to_f16(target_, values_, bits_, n);
+    for (int64_t i = 0; i < n; ++i) to[i * step_].bits = bits_[i];
+  }
+  void apply(Binary op, float right, int64_t n) { binary_f32(target_, op, values_, 1, &right, 0, values_, n); }
+  void apply(Unary op, int64_t n) { unary_f32(target_, op, values_, values_, n); }
+  float reduce(RowReduce op, int64_t n) {
+    float result = 0;
+    reduce_rows(target_, 1, op, values_, &result, 1, n);
+    return result;
+  }
+
+ private:
+  Target target_;
+  int64_t step_;
+  float values_[kMost];
+  uint16_t bits_[kMost];
+};
+
 // float16 rounds where the standard's function body does: its difference, exponential and sum are float16 values.
 Status compute_half(const Params& p, Call& call) {
-  return each_block<Float16>(p, call, 1, [](const Float16* x, Float16* y, int64_t, const Slices& s) {
-    const auto rounded = [](float v) { return f16_to_float(float_to_f16(v)); };
-    float most = f16_to_float(x[0].bits), sum = 0;
-    for (int64_t i = 1; i < s.length; ++i)
-      if (const float v = f16_to_float(x[i * s.inner].bits); v > most || v != v) most = v;
-    for (int64_t i = 0; i < s.length; ++i) {
-      const float e = rounded(std::exp(rounded(f16_to_float(x[i * s.inner].bits) - most)));
-      sum += e;
-      y[i * s.inner].bits = float_to_f16(e);
-    }
-    sum = rounded(sum);
-    for (int64_t i = 0; i < s.length; ++i) y[i * s.inner].bits = float_to_f16(f16_to_float(y[i * s.inner].bits) / sum);
+  return each_block<Float16>(p, call, 1, [&](const Float16* x, Float16* y, int64_t, const Slices& s) {
+    HalfPiece piece(call.target(), s.inner);
+    const auto each_piece = [&](const Float16* from, auto fn) {
+      for (int64_t i = 0; i < s.length; i += HalfPiece::kMost) {
+        const int64_t n = std::min(HalfPiece::kMost, s.length - i);
+        piece.load(from + i * s.inner, n);
+        fn(y + i * s.inner, n);
+      }
+    };
+    float most = -std::numeric_limits<float>::infinity(), sum = 0;
+    each_piece(x, [&](Float16*, int64_t n) {
+      const float here = piece.reduce(RowReduce::max, n);
+      if (here > most || here != here) most = here;
+    });
+    each_piece(x, [&](Float16* to, int64_t n) {
+      piece.apply(Binary::sub, most, n);
+      piece.round(n);
+      piece.apply(Unary::exp, n);
+      piece.round(n);
+      sum += piece.reduce(RowReduce::sum, n);
+      piece.store(to, n);
+    });
+    sum = f16_to_float(float_to_f16(sum));
+    each_piece(y, [&](Float16* to, int64_t n) {
+      piece.apply(Binary::div, sum, n);
+      piece.store(to, n);
+    });
   });
 }
 
