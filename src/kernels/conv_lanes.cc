@@ -60,19 +60,20 @@ using turn::D;
 using turn::kLanes;
 using turn::V;
 
-// out[i] = element `first + i` of each lane's row, for i < count. Reads nothing beyond that, but may write what it has
-// written again.
-HWY_INLINE void turn_rows(const float* const* from, int64_t first, int64_t count, float* HWY_RESTRICT out) {
+// out[i] = element i of each lane's row, for i < count; from(lane) tells where it starts. Reads nothing beyond that,
+// but may write what it has written again.
+template <class From>
+HWY_INLINE void turn_rows(From&& from, int64_t count, float* HWY_RESTRICT out) {
   const D d;
   for (int64_t i = 0; i < count; i += 4) {
     if (count < 4) {
       for (int64_t e = 0; e < count; ++e)
-        for (int lane = 0; lane < kLanes; ++lane) out[e * kLanes + lane] = from[lane][first + e];
+        for (int lane = 0; lane < kLanes; ++lane) out[e * kLanes + lane] = from(lane)[e];
       return;
     }
     const int64_t at = HWY_MIN(i, count - 4);
     V v[4];
-    turn::load_four(from, first + at, v);
+    turn::load_four([&](int lane) HWY_ATTR { return from(lane) + at; }, v);
 #pragma GCC unroll 4
     for (int e = 0; e < 4; ++e) hn::StoreU(v[e], d, out + (at + e) * kLanes);
   }
@@ -179,17 +180,24 @@ void run(const LanesJob& j) {
     weights[i] = j.w + channel * taps;
     if (j.bias) biases[i] = j.bias[channel];
   }
-  turn_rows(weights, 0, taps, j.taps);
+  turn_rows([&](int lane) { return weights[lane]; }, taps, j.taps);
   for (int64_t i = 0; i < j.rows * row_floats; i += kLanes) hn::StoreU(hn::Zero(d), d, j.ring + i);
   const int64_t x0 = HWY_MAX(0, -s.pad[2]), to = HWY_MAX(0, s.pad[2]);
   const int64_t count = HWY_MAX(0, HWY_MIN(s.in[2] - x0, j.columns - to));
+  const bool adjacent = s.out_channels == s.groups && j.channels == kLanes;
   OutputRow* const output = choose_row(s);
   int64_t staged = HWY_MAX(0, j.y0 * s.stride[1] - s.pad[1]);  // the next row of input to stage
   for (int64_t y = j.y0; y < j.y1; ++y) {
     const int64_t top = y * s.stride[1] - s.pad[1];
     const int64_t end = HWY_MIN(s.in[1], top + (s.kernel[1] - 1) * s.dilation[1] + 1);
-    for (staged = HWY_MAX(staged, top); staged < end; ++staged)
-      turn_rows(from, staged * s.in[2] + x0, count, j.ring + staged % j.rows * row_floats + to * kLanes);
+    for (staged = HWY_MAX(staged, top); staged < end; ++staged) {
+      const int64_t at = staged * s.in[2] + x0;
+      float* ring = j.ring + staged % j.rows * row_floats + to * kLanes;
+      if (adjacent)
+        turn_rows([&, first = from[0] + at](int lane) { return first + lane * plane; }, count, ring);
+      else
+        turn_rows([&](int lane) { return from[lane] + at; }, count, ring);
+    }
     TapRows rows;
     rows.count = 0;
     for (int64_t k = 0; k < s.kernel[1]; ++k) {
@@ -235,6 +243,8 @@ bool conv::is_lanes(Target target, const ConvShape& s) {
   if (s.kernel[0] != 1 || s.in[0] != 1 || s.out[0] != 1 || s.pad[0] != 0) return false;
   if (s.out_channels < 4 || s.kernel[1] > kMostHeight || volume(s.kernel) > 128) return false;
   if (s.dilation[1] > 64 || s.dilation[2] > 64 || s.stride[1] > 64 || s.stride[2] > 64 || s.out[2] > 1024) return false;
+  // Wide rows without gaps are best taken as they are.
+  if (s.stride[2] == 1 && s.dilation[2] == 1 && s.out[2] >= 40) return false;
   return ring_floats(s) <= kMostRingFloats && choose_kernels(kTable, target).lanes > 0;
 }
 

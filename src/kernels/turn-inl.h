@@ -36,12 +36,13 @@ HWY_INLINE void turn(V (&v)[4]) {
   v[3] = hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23));
 }
 
-// v[x] = element x of the kLanes rows that start at from[lane] + shift, for x < 4.
-HWY_INLINE void load_four(const float* const* from, int64_t shift, V (&v)[4]) {
+// v[x] = element x of kLanes rows, for x < 4; from(lane) tells where each starts.
+template <class From>
+HWY_INLINE void load_four(From&& from, V (&v)[4]) {
   const D4 d4;
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
-    const auto block = [&](int b) HWY_ATTR { return hn::LoadU(d4, from[4 * b + i] + shift); };
+    const auto block = [&](int b) HWY_ATTR { return hn::LoadU(d4, from(4 * b + i)); };
 #if HWY_TARGET == HWY_AVX3
     const hn::Half<D> half;
     v[i] = hn::Combine(D(), hn::Combine(half, block(3), block(2)), hn::Combine(half, block(1), block(0)));
@@ -54,21 +55,37 @@ HWY_INLINE void load_four(const float* const* from, int64_t shift, V (&v)[4]) {
   turn(v);
 }
 
+// Block b of v to to + b * step.
+HWY_INLINE void store_blocks(V v, float* to, int64_t step) {
+  const D4 d4;
+#if HWY_TARGET == HWY_AVX3
+  const hn::Half<D> half;
+  const auto low = hn::LowerHalf(half, v), high = hn::UpperHalf(half, v);
+  hn::StoreU(hn::LowerHalf(d4, low), d4, to);
+  hn::StoreU(hn::UpperHalf(d4, low), d4, to + step);
+  hn::StoreU(hn::LowerHalf(d4, high), d4, to + 2 * step);
+  hn::StoreU(hn::UpperHalf(d4, high), d4, to + 3 * step);
+#elif HWY_TARGET == HWY_AVX2
+  hn::StoreU(hn::LowerHalf(d4, v), d4, to);
+  hn::StoreU(hn::UpperHalf(d4, v), d4, to + step);
+#else
+  hn::StoreU(v, d4, to);
+#endif
+}
+
 // Element x of row `lane`, which starts at to + lane * step, = lane `lane` of v[x], for x < count <= 4, lane < rows.
 HWY_INLINE void store_four(V (&v)[4], float* to, int64_t step, int64_t rows, int64_t count) {
-  const D d;
-  const D4 d4;
-  HWY_ALIGN float block[4 * kLanes];
-  turn(v);
+  if (rows == kLanes && count == 4) {
+    turn(v);
 #pragma GCC unroll 4
-  for (int x = 0; x < 4; ++x) hn::Store(v[x], d, block + x * kLanes);
-  for (int64_t i = 0; i < rows; ++i) {
-    const float* from = block + i % 4 * kLanes + i / 4 * 4;
-    if (count == 4)
-      hn::StoreU(hn::Load(d4, from), d4, to + i * step);
-    else
-      for (int64_t x = 0; x < count; ++x) to[i * step + x] = from[x];
+    for (int i = 0; i < 4; ++i) store_blocks(v[i], to + i * step, 4 * step);
+    return;
   }
+  HWY_ALIGN float block[4 * kLanes];
+#pragma GCC unroll 4
+  for (int x = 0; x < 4; ++x) hn::Store(v[x], D(), block + x * kLanes);
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t x = 0; x < count; ++x) to[i * step + x] = block[x * kLanes + i];
 }
 #endif
 
