@@ -66,13 +66,14 @@ struct Work {
   int64_t offsets, stage_at, packed, sums, end;
 
   explicit Work(const ConvShape& s) {
-    constexpr int64_t kPatchBytes = 1 << 18, kFewest = 64, kMost = 1024;
+    constexpr int64_t kPatchBytes = 1 << 19, kFewest = 64, kMost = 1024, kShared = 96;
     pixels = s.out[0] * s.out[1] * s.out[2];
     depth = s.channels / s.groups * s.kernel[0] * s.kernel[1] * s.kernel[2];
     channels = s.out_channels / s.groups;
     const int64_t fit = std::clamp(kPatchBytes / std::max<int64_t>(1, depth) / 32 * 32, kFewest, kMost);
-    const int64_t blocks = std::max<int64_t>(1, ceil_div(pixels, fit));
-    block = round_up(std::max<int64_t>(1, ceil_div(pixels, blocks)), 32);
+    // Two blocks at least, if they are worth a thread each.
+    const int64_t blocks = std::max(ceil_div(pixels, fit), std::clamp<int64_t>(pixels / kShared, 1, 2));
+    block = round_up(std::max<int64_t>(1, ceil_div(pixels, blocks)), 16);
     in_place = true;
     for (int d = 0; d < 3; ++d)
       in_place = in_place && s.kernel[d] == 1 && s.stride[d] == 1 && s.pad[d] == 0 && s.in[d] == s.out[d];
