@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/thread_pool.h"
+#include "kernels/conv_lanes.h"
 #include "kernels/conv_stage.h"
 #include "kernels/targets.h"
 
@@ -363,11 +364,13 @@ void conv::depthwise_pack(const ConvShape& s, const float* w, float* packed) {
 }
 
 size_t conv::depthwise_scratch_bytes(const ConvShape& s) {
-  return static_cast<size_t>(places(s, fit_stage(s, kStagedFloats)).end);
+  const auto by_rows = static_cast<size_t>(places(s, fit_stage(s, kStagedFloats)).end);
+  return is_lanes(best_target(), s) ? std::max(by_rows, lanes_scratch_bytes(s)) : by_rows;
 }
 
 void conv::depthwise(Target target, int threads, const ConvShape& s, const float* x, const float* packed,
                      const float* bias, GemmActivation activation, float* y, void* scratch) {
+  if (is_lanes(target, s)) return lanes(target, threads, s, x, packed, bias, activation, y, scratch);
   const Call call{s, x, packed, bias, activation, y};
   const DepthwiseKernels& kernels = choose_kernels(kTable, target);
   const Stage g = fit_stage(s, kStagedFloats);

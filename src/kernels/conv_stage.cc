@@ -23,7 +23,34 @@ void copy_every_second(const float* from, float* to, int64_t n) {
   for (; i < n; ++i) to[i] = from[2 * i];
 }
 
+void copy_every_second(const uint8_t* from, uint8_t* to, int64_t n) {
+  typedef uint8_t Sixteen __attribute__((vector_size(16)));
+  int64_t i = 0;
+  for (; i + 16 < n; i += 16) {
+    Sixteen low, high;
+    std::memcpy(&low, from + 2 * i, sizeof low);
+    std::memcpy(&high, from + 2 * i + 16, sizeof high);
+    const Sixteen even = __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    std::memcpy(to + i, &even, sizeof even);
+  }
+  for (; i < n; ++i) to[i] = from[2 * i];
+}
+
 // to[i] = from[i * step].
+void copy_strided(const uint8_t* from, int64_t step, uint8_t* to, int64_t n) {
+  if (step == 2) return copy_every_second(from, to, n);
+  if (step != 1) {
+    for (int64_t i = 0; i < n; ++i) to[i] = from[i * step];
+    return;
+  }
+  // Whole small vectors, the last one overlapping the one before it.
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) std::memcpy(to + i, from + i, 16);
+  if (i == n) return;
+  if (n >= 16) return void(std::memcpy(to + n - 16, from + n - 16, 16));
+  for (; i + 4 <= n; i += 4) std::memcpy(to + i, from + i, 4);
+  for (; i < n; ++i) to[i] = from[i];
+}
 void copy_strided(const float* from, int64_t step, float* to, int64_t n) {
   if (step == 1 && n >= 16) {
     std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float));
@@ -62,11 +89,29 @@ void set_zero(float* to, int64_t n) {
   }
 }
 
-void copy_padded(const float* row, int64_t stride, int64_t shift, Range valid, float* to, int64_t n) {
-  set_zero(to, valid.begin);
+namespace {
+
+void fill(float* to, float, int64_t n) { set_zero(to, n); }
+void fill(uint8_t* to, uint8_t value, int64_t n) {
+  if (n >= 8) return void(std::memset(to, value, static_cast<size_t>(n)));
+  for (int64_t i = 0; i < n; ++i) {
+    to[i] = value;
+    asm volatile("");  // keeps the loop as short as it is
+  }
+}
+
+template <class T>
+void copy_within(const T* row, int64_t stride, int64_t shift, Range valid, T* to, int64_t n, T outside) {
+  fill(to, outside, valid.begin);
   if (valid.begin < valid.end)
     copy_strided(row + valid.begin * stride + shift, stride, to + valid.begin, valid.end - valid.begin);
-  set_zero(to + valid.end, n - valid.end);
+  fill(to + valid.end, outside, n - valid.end);
+}
+
+}  // namespace
+
+void copy_padded(const float* row, int64_t stride, int64_t shift, Range valid, float* to, int64_t n) {
+  copy_within(row, stride, shift, valid, to, n, 0.0f);
 }
 
 Stage plan_stage(const ConvShape& s, int64_t rows, int64_t columns) {
@@ -87,36 +132,42 @@ Stage fit_stage(const ConvShape& s, int64_t floats) {
 namespace {
 
 // Stages one class of columns: `rows` rows from input row iy0 on, element i of each being the input at i * stride +
-// shift. A null plane counts as zeros.
-void stage_class(const ConvShape& s, const Stage& g, const float* plane, int64_t iy0, int64_t rows, int64_t shift,
-                 float* to) {
+// shift. A null plane lies outside.
+template <class T>
+void stage_class(const ConvShape& s, const Stage& g, const T* plane, int64_t iy0, int64_t rows, int64_t shift, T* to,
+                 T outside) {
   const int64_t length = g.length();
   const Range valid = inside(s.in[2], length, s.stride[2], shift);
   for (int64_t r = 0; r < rows; ++r, to += length) {
     const int64_t iy = iy0 + r * s.stride[1];
     if (plane && iy >= 0 && iy < s.in[1])
-      copy_padded(plane + iy * s.in[2], s.stride[2], shift, valid, to, length);
+      copy_within(plane + iy * s.in[2], s.stride[2], shift, valid, to, length, outside);
     else
-      set_zero(to, length);
+      fill(to, outside, length);
   }
 }
 
 }  // namespace
 
-void stage(const ConvShape& s, const Stage& g, const float* x, int64_t oz, int64_t oy, int64_t rows, int64_t ox,
-           float* to) {
+template <class T>
+void stage(const ConvShape& s, const Stage& g, const T* x, int64_t oz, int64_t oy, int64_t rows, int64_t ox, T* to,
+           T outside) {
   for (int64_t z = 0; z < s.kernel[0]; ++z) {
     const int64_t iz = oz * s.stride[0] + z * s.dilation[0] - s.pad[0];
-    const float* plane = iz >= 0 && iz < s.in[0] ? x + iz * s.in[1] * s.in[2] : nullptr;
+    const T* plane = iz >= 0 && iz < s.in[0] ? x + iz * s.in[1] * s.in[2] : nullptr;
     for (int64_t c = 0; c < g.height.count; ++c) {
       const int64_t iy0 = oy * s.stride[1] + c * (g.height.by_phase ? 1 : s.dilation[1]) - s.pad[1];
       for (int64_t w = 0; w < g.width.count; ++w, to += g.class_floats()) {
         const int64_t shift = ox * s.stride[2] + w * (g.width.by_phase ? 1 : s.dilation[2]) - s.pad[2];
-        stage_class(s, g, plane, iy0, rows + g.height.reach, shift, to);
+        stage_class(s, g, plane, iy0, rows + g.height.reach, shift, to, outside);
       }
     }
   }
 }
+
+template void stage(const ConvShape&, const Stage&, const float*, int64_t, int64_t, int64_t, int64_t, float*, float);
+template void stage(const ConvShape&, const Stage&, const uint8_t*, int64_t, int64_t, int64_t, int64_t, uint8_t*,
+                    uint8_t);
 
 bool can_stage_again(const ConvShape& s, const Stage& g) {
   return s.kernel[0] == 1 && s.in[0] == 1 && s.out[0] == 1 && g.rows >= s.out[1] && g.columns >= s.out[2] &&
@@ -144,6 +195,24 @@ void set_offsets(const ConvShape& s, const Stage& g, int64_t* offset) {
         const int64_t index = (z * g.height.count + row.index) * g.width.count + column.index;
         *offset++ = index * g.class_floats() + row.shift * g.length() + column.shift;
       }
+}
+
+void gather_bytes(const ConvShape& s, const Stage& g, const int64_t* offset, const uint8_t* x, int64_t channels,
+                  uint8_t outside, int64_t first, int64_t count, uint8_t* staged, uint8_t* out) {
+  const int64_t y = first / s.out[2], rows = (first + count - 1) / s.out[2] - y + 1, taps = volume(s.kernel);
+  for (int64_t c = 0; c < channels; ++c, x += volume(s.in)) {
+    stage(s, g, x, 0, y, rows, 0, staged, outside);
+    for (int64_t tap = 0; tap < taps; ++tap, out += count) {
+      const uint8_t* from = staged + offset[tap];
+      int64_t column = first % s.out[2];
+      // Whole vectors: what is written beyond a row's end, its successor writes again.
+      for (int64_t done = 0; done < count; column = 0, from += g.length()) {
+        const int64_t n = std::min(s.out[2] - column, count - done);
+        for (int64_t i = 0; i < n; i += 16) std::memcpy(out + done + i, from + column + i, 16);
+        done += n;
+      }
+    }
+  }
 }
 
 }  // namespace tessera::conv

@@ -14,6 +14,7 @@
 #define HWY_TARGET_INCLUDE "kernels/conv_winograd.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/turn-inl.h"
 
 #ifndef TESSERA_KERNELS_CONV_WINOGRAD_SHARED_
 #define TESSERA_KERNELS_CONV_WINOGRAD_SHARED_
@@ -214,22 +215,16 @@ constexpr int kAcross = kLanes >= kBand ? kLanes / kBand : 1;
 // Element `row` of six columns of the tiles of a band, from tile column 0 of `from` on.
 HWY_INLINE void load_columns(const float* from, int64_t tile_row, V (&x)[kIn]) {
   const D d;
-  const hn::RepartitionToWide<D> pairs;
-  const auto turned = [&](const float* at, V* first, V* second) HWY_ATTR {
-    const V r0 = hn::LoadU(d, at), r1 = hn::LoadU(d, at + tile_row), r2 = hn::LoadU(d, at + 2 * tile_row),
-            r3 = hn::LoadU(d, at + 3 * tile_row);
-    const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1)),
-               low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
-    *first = hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23));
-    *second = hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23));
-    const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1)),
-               high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
-    first[2] = hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23));
-    second[2] = hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23));
-  };
-  V next[kBand];
-  turned(from, &x[0], &x[1]);
-  turned(from + kOut, &next[0], &next[1]);
+  V first[kBand], next[kBand];
+#pragma GCC unroll 4
+  for (int i = 0; i < kBand; ++i) {
+    first[i] = hn::LoadU(d, from + i * tile_row);
+    next[i] = hn::LoadU(d, from + i * tile_row + kOut);
+  }
+  turn::turn(first);
+  turn::turn(next);
+#pragma GCC unroll 4
+  for (int i = 0; i < kBand; ++i) x[i] = first[i];
   x[4] = next[0];
   x[5] = next[1];
 }
@@ -297,29 +292,12 @@ struct Place {
   int64_t channels, count;  // of them that there are
 };
 
-HWY_INLINE void store_four(const V (&v)[kOut], const Place& p) {
-  const D d;
-  HWY_ALIGN float block[kOut * kLanes];
-#if HWY_TARGET != HWY_SCALAR
-  if (p.count == kOut) {
-    const hn::RepartitionToWide<D> pairs;
-    const hn::CappedTag<float, 4> d4;
-    const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, v[0], v[1])),
-               high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, v[0], v[1])),
-               low23 = hn::BitCast(pairs, hn::InterleaveLower(d, v[2], v[3])),
-               high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, v[2], v[3]));
-    hn::Store(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, block);
-    hn::Store(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d, block + kLanes);
-    hn::Store(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d, block + 2 * kLanes);
-    hn::Store(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d, block + 3 * kLanes);
-    for (int64_t i = 0; i < p.channels; ++i)
-      hn::StoreU(hn::Load(d4, block + i % 4 * kLanes + i / 4 * 4), d4, p.y + i * p.plane);
-    return;
-  }
+HWY_INLINE void store_four(V (&v)[kOut], const Place& p) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int x = 0; x < p.count; ++x) hn::StoreU(v[x], D(), p.y + x);
+#else
+  turn::store_four(v, p.y, p.plane, p.channels, p.count);
 #endif
-  for (int x = 0; x < kOut; ++x) hn::Store(v[x], d, block + x * kLanes);
-  for (int64_t i = 0; i < p.channels; ++i)
-    for (int64_t x = 0; x < p.count; ++x) p.y[i * p.plane + x] = block[x * kLanes + i];
 }
 
 // One tile of the channels of a vector; rows: of outputs that there are.

@@ -1,5 +1,6 @@
 // ConvInteger, QLinearConv: convolutions of 8-bit integers, kept in 32 bits or quantized.
 #include "core/convert.h"
+#include "kernels/conv_stage.h"
 #include "kernels/gemm_i8.h"
 #include "kernels/requantize.h"
 #include "ops/elementwise.h"
@@ -59,23 +60,45 @@ struct Work {
   static constexpr int64_t kChannels = 144;  // at a time: three blocks of the product's rows
   int64_t pixels, depth, channels, block;    // channels: of output, per group; block: pixels at a time
   bool in_place;                             // the input is the matrix of patches
-  // Where the parts of a lane's scratch start.
-  int64_t packed, sums, end;
+  bool staged;                               // patches are gathered from padded copies of the rows they meet
+  conv::Stage stage;
+  // Where the parts of a lane's scratch start, after the patches.
+  int64_t offsets, stage_at, packed, sums, end;
 
   explicit Work(const ConvShape& s) {
-    constexpr int64_t kPatchBytes = 1 << 18, kFewest = 64, kMost = 1024;
+    constexpr int64_t kPatchBytes = 1 << 19, kFewest = 64, kMost = 1024, kShared = 96;
     pixels = s.out[0] * s.out[1] * s.out[2];
     depth = s.channels / s.groups * s.kernel[0] * s.kernel[1] * s.kernel[2];
     channels = s.out_channels / s.groups;
     const int64_t fit = std::clamp(kPatchBytes / std::max<int64_t>(1, depth) / 32 * 32, kFewest, kMost);
-    const int64_t blocks = std::max<int64_t>(1, ceil_div(pixels, fit));
-    block = round_up(std::max<int64_t>(1, ceil_div(pixels, blocks)), 32);
+    // Two blocks at least, if they are worth a thread each.
+    const int64_t blocks = std::max(ceil_div(pixels, fit), std::clamp<int64_t>(pixels / kShared, 1, 2));
+    block = round_up(std::max<int64_t>(1, ceil_div(pixels, blocks)), 16);
     in_place = true;
     for (int d = 0; d < 3; ++d)
       in_place = in_place && s.kernel[d] == 1 && s.stride[d] == 1 && s.pad[d] == 0 && s.in[d] == s.out[d];
-    packed = in_place ? 0 : round_up(depth * block, 64);
+    plan_stage(s);
+    offsets = in_place ? 0 : round_up(depth * block + 16, 64);
+    stage_at = offsets + (staged ? round_up(conv::volume(s.kernel) * 8, 64) : 0);
+    packed = stage_at + (staged ? round_up(stage.floats(1), 64) : 0);
     sums = packed + round_up(static_cast<int64_t>(gemm_i8_packed_bytes(block, depth)), 64);
     end = sums + std::min(channels, kChannels) * block * 4;
+  }
+  void plan_stage(const ConvShape& s) {
+    constexpr int64_t kMostStaged = 1 << 16;
+    const int64_t rows = std::min(s.out[1], (block - 1) / std::max<int64_t>(1, s.out[2]) + 2);
+    stage = conv::plan_stage(s, rows, s.out[2]);
+    staged = !in_place && s.kernel[0] == 1 && s.in[0] == 1 && s.out[0] == 1 && conv::volume(s.kernel) <= kMostStaged &&
+             s.out[2] <= kMostStaged && stage.length() <= kMostStaged && stage.class_rows() <= kMostStaged &&
+             stage.class_floats() <= kMostStaged && stage.floats(1) <= kMostStaged;
+  }
+  // The patches of `count` outputs of a group from `first` on; what lies outside the input counts as `zero`.
+  void gather(const ConvShape& s, const uint8_t* x, uint8_t zero, int64_t first, int64_t count,
+              uint8_t* scratch) const {
+    if (!staged) return gather_patches(s, x, zero, first, count, scratch);
+    auto* offset = reinterpret_cast<int64_t*>(scratch + offsets);
+    conv::set_offsets(s, stage, offset);
+    conv::gather_bytes(s, stage, offset, x, s.channels / s.groups, zero, first, count, scratch + stage_at, scratch);
   }
 };
 
@@ -100,8 +123,7 @@ Status convolve(Call& call, const ConvShape& s, int weights, int x_zero, int w_z
     auto* scratch = call.scratch<uint8_t>(lane);
     const uint8_t* patches = x + i * plane + first;
     if (!work.in_place) {
-      // What lies outside counts as the zero point.
-      gather_patches(s, x + i * plane, static_cast<uint8_t>(xz[0]), first, count, scratch);
+      work.gather(s, x + i * plane, static_cast<uint8_t>(xz[0]), first, count, scratch);
       patches = scratch;
     }
     gemm_i8_pack_b(call.target(), 1, patches, work.in_place ? work.pixels : count, work.depth, count,
