@@ -27,6 +27,11 @@ struct Options {
 // What the new file does not have of the old one, or has otherwise.
 using Changes = std::vector<std::string>;
 
+struct Loaded {
+  Model model;
+  std::shared_ptr<Session> session;  // owns the dimensions that facts of the model speak of
+};
+
 bool is_ort(const std::string& path) { return path.ends_with(".ort"); }
 
 // --- types
@@ -183,19 +188,19 @@ Status check_writable(const ir::Graph& g, const Model& model) {
   return {};
 }
 
-Result<Model> load_optimized(const Options& o, Changes& changes) {
+Result<Loaded> load_optimized(const Options& o, Changes& changes) {
   SessionOptions options;
   options.optimization_level = o.optimize;
   options.pack_file = "off";
   TRY_ASSIGN(session, open_session(o.in, options));
   TRY(check_writable(*session->model().graph, session->model()));
   for (const auto& [rule, times] : session->loaded().rewrites) note(changes, times, "times rewritten by " + rule);
-  return session->model();
+  return Loaded{session->model(), session};
 }
 
-Result<Model> load_plain(const Options& o, Changes& changes) {
+Result<Loaded> load_plain(const Options& o, Changes& changes) {
   TRY_ASSIGN(model, load_model_file(o.in));
-  if (!is_ort(o.out)) return std::move(model);
+  if (!is_ort(o.out)) return Loaded{std::move(model), nullptr};
   TRY(ir::inline_functions(model));
   note(changes, static_cast<int64_t>(model.functions.size()), "functions unfolded");
   model.functions.clear();
@@ -203,9 +208,9 @@ Result<Model> load_plain(const Options& o, Changes& changes) {
   options.optimization_level = 0;
   options.pack_file = "off";
   // Without a session there are the types that the file states.
-  if (const auto session = open_session(o.in, options); session.ok())
-    take_facts(*model.graph, *(*session)->model().graph);
-  return std::move(model);
+  const auto session = open_session(o.in, options);
+  if (session.ok()) take_facts(*model.graph, *(*session)->model().graph);
+  return Loaded{std::move(model), session.ok() ? *session : nullptr};
 }
 
 // --- writing
@@ -242,8 +247,8 @@ Status write_onnx(Model model, const Options& o) {
 Status convert(const Options& o) {
   if (o.external.find('/') != o.external.npos) return invalid("--external {} must be a plain file name", o.external);
   Changes changes;
-  TRY_ASSIGN(model, o.optimize > 0 ? load_optimized(o, changes) : load_plain(o, changes));
-  TRY(is_ort(o.out) ? write_ort(model, o, changes) : write_onnx(std::move(model), o));
+  TRY_ASSIGN(loaded, o.optimize > 0 ? load_optimized(o, changes) : load_plain(o, changes));
+  TRY(is_ort(o.out) ? write_ort(loaded.model, o, changes) : write_onnx(loaded.model, o));
   TRY_ASSIGN(again, load_model_file(o.out));  // what was written can be read
   std::error_code ignored;
   const auto size = static_cast<int64_t>(std::filesystem::file_size(o.out, ignored));

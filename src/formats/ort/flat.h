@@ -87,7 +87,8 @@ class Table {
   Table(File& file, uint64_t at);
 
   explicit operator bool() const { return file_ != nullptr; }
-  bool has(int field) const { return file_ && place(field, 1) != 0; }
+  bool has(int field) const { return at(field) != 0; }
+  uint64_t at(int field) const { return place(field, 1); }  // of the field in the file; 0 if it is absent
   template <class T>
   T number(int field, T otherwise = 0) const {
     const uint64_t at = place(field, sizeof(T));

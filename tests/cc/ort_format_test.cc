@@ -1,0 +1,379 @@
+// labels: robust
+// The .ort format: what is written is read back the same; any bytes give a model or a status.
+#include "formats/ort/reader.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "core/convert.h"
+#include "formats/onnx/writer.h"
+#include "formats/ort/flat.h"
+#include "formats/ort/schema.h"
+#include "formats/ort/writer.h"
+#include "ir/text.h"
+#include "session/session.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+const std::string kModels = std::string(TESSERA_SOURCE_DIR) + "/tests/models";
+
+BytesPtr bytes_of(std::string_view text) {
+  auto copy = allocate_bytes(text.size());
+  std::memcpy((*copy)->data(), text.data(), text.size());
+  return *copy;
+}
+
+Result<Model> read(std::string_view bytes) {
+  ExternalData external;
+  return ort::read_model(bytes_of(bytes), external, std::make_shared<DimPool>(), &ort::kernel_types);
+}
+
+SessionOptions plain() {
+  SessionOptions o;
+  o.threads = 1;
+  o.optimization_level = 0;
+  o.max_tensor_bytes = o.max_run_bytes = 64 << 20;
+  return o;
+}
+
+// Every sample whose resolved graph is still expressible, written as .ort.
+struct Sample {
+  std::string name, ort;
+  std::shared_ptr<Session> session;
+};
+
+std::vector<Sample> samples() {
+  std::vector<Sample> out;
+  std::vector<fs::path> files{kModels + "/demo/digits.onnx"};
+  for (const auto& e : fs::directory_iterator(kModels + "/samples"))
+    if (e.path().extension() == ".onnx") files.push_back(e.path());
+  std::sort(files.begin(), files.end());
+  ort::WriteOptions options;
+  options.extensions = true;
+  for (const fs::path& p : files) {
+    auto session = Session::open(p.string(), plain());
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    auto written = ort::write_model((*session)->model(), options);
+    EXPECT_TRUE(written.ok()) << p << ": " << written.status().message();
+    if (written.ok()) out.push_back({p.stem().string(), *written, *session});
+  }
+  return out;
+}
+
+std::vector<Value> inputs_for(const Session& s) {
+  std::vector<Value> out;
+  for (const ValueSpec& spec : s.inputs()) {
+    std::vector<int64_t> dims;
+    if (spec.fact.shape)
+      for (const Dim& d : *spec.fact.shape) dims.push_back(d.known() && d.value() < 64 ? d.value() : 2);
+    auto t = Tensor::allocate(spec.fact.dtype == DType::undefined ? DType::f32 : spec.fact.dtype, Shape(dims));
+    if (!t.ok() || t->count() > 1 << 20) return {};
+    if (t->dtype() != DType::string && !kComplex.has(t->dtype())) {
+      const std::vector<int64_t> ones(static_cast<size_t>(t->count()), 1);
+      encode(t->dtype(), t->mutable_data(), 0, t->count(), ones.data());
+    }
+    out.push_back(*t);
+  }
+  return out;
+}
+
+TEST(OrtFormat, WhatIsWrittenIsReadBackTheSame) {
+  const auto all = samples();
+  EXPECT_GE(all.size(), 10u);
+  for (const Sample& s : all) {
+    SCOPED_TRACE(s.name);
+    const auto first = read(s.ort);
+    ASSERT_TRUE(first.ok()) << first.status().message();
+    ort::WriteOptions options;
+    options.extensions = true;
+    const auto again = ort::write_model(*first, options);
+    ASSERT_TRUE(again.ok()) << again.status().message();
+    const auto second = read(*again);
+    ASSERT_TRUE(second.ok()) << second.status().message();
+    EXPECT_EQ(to_text(*first), to_text(*second));
+    EXPECT_EQ(first->metadata, s.session->model().metadata);
+    EXPECT_EQ(first->opsets, s.session->model().opsets);
+  }
+}
+
+TEST(OrtFormat, RunsAsTheOnnxFileDoes) {
+  for (const Sample& s : samples()) {
+    SCOPED_TRACE(s.name);
+    auto session = Session::from_bytes(bytes_of(s.ort), plain());
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    ASSERT_EQ((*session)->inputs().size(), s.session->inputs().size());
+    const auto inputs = inputs_for(*s.session);
+    std::vector<Value> want(s.session->outputs().size()), got(want.size());
+    ASSERT_TRUE(s.session->run(inputs, want).ok());
+    ASSERT_TRUE((*session)->run(inputs, got).ok());
+    for (size_t i = 0; i < want.size(); ++i) {
+      EXPECT_EQ(got[i].describe(), want[i].describe());
+      if (const Tensor* t = want[i].tensor(); t && t->dtype() != DType::string)
+        EXPECT_EQ(std::memcmp(t->data(), got[i].tensor()->data(), static_cast<size_t>(t->bytes())), 0);
+    }
+  }
+}
+
+TEST(OrtFormat, TheFormatIsFoundByContentUnlessSaid) {
+  const auto all = samples();
+  const BytesPtr bytes = bytes_of(all[0].ort);
+  SessionOptions options = plain();
+  ASSERT_TRUE(options.set("session.load_model_format", "ORT").ok());
+  EXPECT_TRUE(Session::from_bytes(bytes, options).ok());
+  ASSERT_TRUE(options.set("session.load_model_format", "ONNX").ok());
+  EXPECT_FALSE(Session::from_bytes(bytes, options).ok());
+  ASSERT_TRUE(options.set("session.load_model_format", "JPEG").ok());
+  const auto refused = Session::from_bytes(bytes, options);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.status().message().find("wanted ONNX or ORT"), std::string::npos);
+}
+
+TEST(OrtFormat, WeightsAreAlignedAndUsedInPlace) {
+  for (const Sample& s : samples()) {
+    SCOPED_TRACE(s.name);
+    const BytesPtr bytes = bytes_of(s.ort);
+    ExternalData external;
+    const auto model = ort::read_model(bytes, external);
+    ASSERT_TRUE(model.ok());
+    for (const Weight& w : model->graph->weights())
+      if (w.range.length > 0) {
+        EXPECT_EQ(w.range.source, bytes);
+        EXPECT_EQ(w.range.offset % 64, 0u);
+      }
+  }
+}
+
+// --- bytes that lie
+
+// Where a text of the file lies; each is stored once.
+size_t place_of(const std::string& file, const std::string& text) {
+  std::string stored(4, '\0');
+  const auto length = static_cast<uint32_t>(text.size());
+  std::memcpy(stored.data(), &length, 4);
+  return file.find(stored + text + '\0');
+}
+
+Model model_of(const char* text) {
+  auto model = parse_text(text);
+  EXPECT_TRUE(model.ok()) << model.status().message();
+  return *model;
+}
+
+const char* const kWhere = R"(<ir_version: 8, opset_import: ["" : 17]>
+g (bool[2] c, float[2] a, float[2] b) => (float[2] y) { y = Where (c, a, b) })";
+
+TEST(OrtFormat, ATableThatLiesIsRefused) {
+  const auto written = ort::write_model(model_of(kWhere));
+  ASSERT_TRUE(written.ok()) << written.status().message();
+  ASSERT_TRUE(read(*written).ok());
+  // The condition's type variable gets another name, so its places are those of nobody.
+  std::string lie = *written;
+  const size_t at = place_of(lie, "B");
+  ASSERT_NE(at, std::string::npos);
+  lie[at + 4] = 'Q';
+  const auto refused = read(lie);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), Code::invalid_graph);
+  EXPECT_NE(refused.status().message().find("':Where:16': the file says other types"), std::string::npos)
+      << refused.status().message();
+}
+
+TEST(OrtFormat, EveryPositionInTheTableMatters) {
+  const auto written = ort::write_model(model_of(kWhere));
+  ASSERT_TRUE(written.ok());
+  // Change, one at a time, the index of every argument that the table names.
+  flat::File file(*written);
+  int changed = 0;
+  const flat::Table table = file.root().table(ort::session::kernel_type_str_resolver);
+  for (const flat::Table op : table.list<flat::Table>(ort::resolver::op_kernel_type_str_args))
+    for (const flat::Table type : op.list<flat::Table>(ort::resolver_op::kernel_type_str_args))
+      for (const flat::Table arg : type.list<flat::Table>(ort::resolver_type::args)) {
+        std::string lie = *written;
+        lie[static_cast<size_t>(arg.at(ort::resolver_arg::index))] ^= 5;
+        EXPECT_FALSE(read(lie).ok());
+        ++changed;
+      }
+  EXPECT_EQ(changed, 4);
+}
+
+TEST(OrtFormat, AWrongVersionIsRefused) {
+  const auto written = ort::write_model(model_of(kWhere));
+  ASSERT_TRUE(written.ok());
+  for (const char version : {'3', '7', 'x'}) {
+    std::string other = *written;
+    other[place_of(other, "6") + 4] = version;
+    const auto refused = read(other);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_NE(refused.status().message().find("wanted 4 to 6"), std::string::npos);
+  }
+  std::string old = *written;
+  old[place_of(old, "6") + 4] = '4';
+  EXPECT_TRUE(read(old).ok());
+}
+
+TEST(OrtFormat, WhatOnnxRuntimeCannotReadNeedsPermission) {
+  const Model model = model_of(R"(<ir_version: 10, opset_import: ["" : 21]>
+g (int4[2] x) => (float[2] y) { y = Cast <to = 1> (x) })");
+  const auto refused = ort::write_model(model);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.status().message().find("int4"), std::string::npos) << refused.status().message();
+  ort::WriteOptions options;
+  options.extensions = true;
+  const auto written = ort::write_model(model, options);
+  ASSERT_TRUE(written.ok()) << written.status().message();
+  EXPECT_TRUE(Session::from_bytes(bytes_of(*written), plain()).ok());
+}
+
+TEST(OrtFormat, UnknownTypesCannotBeWritten) {
+  const auto refused = ort::write_model(model_of(R"(<ir_version: 8, opset_import: ["" : 17]>
+g (float[2] x) => (float[2] y) { t = Relu (x) y = Neg (t) })"));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.status().message().find("'t': its type is not known"), std::string::npos);
+}
+
+TEST(OrtFormat, ConstantsBecomeInitializersAndUnreadOnesGo) {
+  const auto written = ort::write_model(model_of(R"(<ir_version: 8, opset_import: ["" : 17]>
+g (float[2] x) => (float[2] y) <float[2] unread = {1, 2}> { k = Constant <value_floats = [3.0, 4.0]> () y = Add (x, k) })"));
+  ASSERT_TRUE(written.ok()) << written.status().message();
+  const auto model = read(*written);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ(model->graph->nodes().size(), 1u);
+  ASSERT_EQ(model->graph->weights().size(), 1u);
+  EXPECT_NE(model->graph->find("k"), ir::kNone);
+}
+
+TEST(OrtFormat, ExternalDataLiesBesideTheModel) {
+  const fs::path folder = fs::path(TESSERA_BINARY_DIR) / "ort_format_test";
+  fs::create_directories(folder);
+  auto session = Session::open(kModels + "/demo/digits.onnx", plain());
+  ASSERT_TRUE(session.ok());
+  ort::WriteOptions options;
+  options.external_file = "digits.bin";
+  EXPECT_FALSE(ort::save_model((*session)->model(), (folder / "digits.ort").string(), options).ok());
+  options.extensions = true;
+  const Status saved = ort::save_model((*session)->model(), (folder / "digits.ort").string(), options);
+  ASSERT_TRUE(saved.ok()) << saved.message();
+  EXPECT_LT(fs::file_size(folder / "digits.ort"), 65536u);
+  auto opened = Session::open((folder / "digits.ort").string(), plain());
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  EXPECT_EQ((*opened)->memory().weight_bytes, (*session)->memory().weight_bytes);
+  fs::resize_file(folder / "digits.bin", 100);
+  const auto cut = Session::open((folder / "digits.ort").string(), plain());
+  ASSERT_FALSE(cut.ok());
+  EXPECT_NE(cut.status().message().find("'digits.bin' has 100 bytes"), std::string::npos) << cut.status().message();
+  fs::remove_all(folder);
+}
+
+// A file of some size whose weights lie at its end: opening it reads none of them.
+TEST(OrtFormat, OpeningALargeFileTouchesNoWeights) {
+  const fs::path path = fs::path(TESSERA_BINARY_DIR) / "ort_format_large.ort";
+  {
+    ir::GraphBuilder builder;
+    auto weight = Tensor::allocate(DType::f32, Shape{4096, 4096});
+    ASSERT_TRUE(weight.ok());
+    std::memset(weight->mutable_data(), 0, static_cast<size_t>(weight->bytes()));
+    const Fact matrix = Fact::tensor(DType::f32, std::vector<Dim>{4096, 4096});
+    ASSERT_TRUE(builder.input("x", matrix).ok());
+    ASSERT_TRUE(builder.initializer("w", Weight::from(*weight)).ok());
+    ir::Node n;
+    n.op_type = "Add";
+    n.version = 17;
+    const std::string_view in[] = {"x", "w"}, out[] = {"y"};
+    builder.output("y", matrix);
+    ASSERT_TRUE(builder.node(std::move(n), in, out).ok());
+    Model model;
+    model.ir_version = 8;
+    model.opsets = {{"", 17}};
+    model.graph = builder.finish();
+    const Status saved = ort::save_model(model, path.string());
+    ASSERT_TRUE(saved.ok()) << saved.message();
+  }
+  auto session = Session::open(path.string(), plain());
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  EXPECT_EQ((*session)->memory().counters.bytes_copied, 0);
+  EXPECT_EQ((*session)->memory().weight_bytes, 64 << 20);
+  const auto& weight = (*session)->model().graph->weights()[0];
+  EXPECT_EQ(weight.range.source->origin(), Bytes::Origin::mapped);
+  std::ifstream smaps("/proc/self/smaps");
+  std::string line;
+  int64_t resident = -1;
+  for (bool here = false; std::getline(smaps, line);) {
+    if (line.find(path.filename().string()) != line.npos) here = true;
+    if (here && line.rfind("Rss:", 0) == 0) {
+      resident = std::atoll(line.c_str() + 4);
+      break;
+    }
+  }
+  if (resident >= 0) EXPECT_LE(resident, 1024);
+  fs::remove(path);
+}
+
+// --- damage
+
+bool loads(std::string_view bytes, bool run) {
+  auto session = Session::from_bytes(borrow_bytes(bytes.data(), bytes.size()), plain());
+  if (!session.ok()) {
+    EXPECT_FALSE(session.status().message().empty());
+    EXPECT_LT(session.status().message().size(), 2000u);
+    return false;
+  }
+  for (const ir::Node& n : (*session)->model().graph->nodes())
+    if (n.op_type == "Loop") run = false;  // for as long as a damaged number says
+  if (!run) return true;
+  const auto inputs = inputs_for(**session);
+  std::vector<Value> outputs((*session)->outputs().size());
+  const Status s = (*session)->run(inputs, outputs);
+  EXPECT_TRUE(s.ok() || !s.message().empty());
+  return true;
+}
+
+TEST(OrtFormat, EveryTruncation) {
+  for (const Sample& s : samples()) {
+    if (s.ort.size() > 20000) continue;
+    for (size_t n = 0; n < s.ort.size(); ++n) {
+      const std::vector<char> prefix(s.ort.begin(), s.ort.begin() + static_cast<std::ptrdiff_t>(n));
+      loads({prefix.data(), prefix.size()}, false);
+    }
+  }
+}
+
+TEST(OrtFormat, RandomMutations) {
+  const char* text = std::getenv("TESSERA_MUTATIONS");
+  const int total = text ? std::atoi(text) : 50000;
+  std::mt19937 random(11);
+  std::vector<std::string> contents;
+  for (const Sample& s : samples())
+    if (s.ort.size() < 20000) contents.push_back(s.ort);
+  int loaded = 0;
+  for (int i = 0; i < total; ++i) {
+    std::string bytes = contents[static_cast<size_t>(i) % contents.size()];
+    for (unsigned k = 0, edits = 1 + random() % 4; k < edits; ++k) {
+      const size_t at = random() % bytes.size();
+      switch (random() % 4) {
+        case 0: bytes[at] = static_cast<char>(random()); break;
+        case 1: bytes[at] = static_cast<char>(bytes[at] ^ 1 << random() % 8); break;
+        case 2: {  // an offset or a number of another size
+          const uint32_t odd[] = {0, 1, 4, 0x7fffffff, 0x80000000, 0xffffffff, static_cast<uint32_t>(random() % 4096)};
+          if (at + 4 <= bytes.size()) std::memcpy(bytes.data() + at / 4 * 4, &odd[random() % 7], 4);
+          break;
+        }
+        default: {
+          const size_t other = random() % bytes.size();
+          bytes[at] = bytes[other];
+        }
+      }
+    }
+    loaded += loads(bytes, true);
+  }
+  std::printf("%d of %d mutated models still loaded\n", loaded, total);
+}
+
+}  // namespace
+}  // namespace tessera
