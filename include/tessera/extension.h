@@ -6,7 +6,7 @@
 #pragma once
 #include "tessera/c_api.h"
 
-#define TESSERA_API_VERSION 2
+#define TESSERA_API_VERSION 3
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,6 +24,17 @@ typedef struct TesseraMemory {
   int64_t slab;          // memory the last run used for intermediate results
   int64_t idle;          // memory kept for the next run
 } TesseraMemory;
+
+// What packing did for a session. The caller sets `size`, as in TesseraMemory.
+typedef struct TesseraPacks {
+  size_t size;
+  int64_t made;       // weights that this session packed
+  int64_t mapped;     // found in a pack file
+  int64_t shared;     // found in another session of the process
+  int64_t stale;      // not in the pack file, or there of other weights
+  int64_t bytes_in;   // read of the weights that were packed
+  int64_t bytes_out;  // written
+} TesseraPacks;
 
 // A dimension: `number`; or, where `symbol` is not null, an expression that has no number before the model runs.
 // Expressions live as long as the shape call that gave them.
@@ -73,6 +84,11 @@ typedef struct TesseraOperator {
   void(ORT_API_CALL* Pack)(void* node, const int64_t* dims, size_t rank, const void* weight, void* packed);
 } TesseraOperator;
 
+// Called once, when the library does not need `context` and what belongs to it any more; by any thread.
+typedef void(ORT_API_CALL* TesseraReleaseFn)(void* context);
+// Writes `length` bytes of a file, from `offset` on, to `to`. Called while a session is created, by one thread.
+typedef OrtStatus*(ORT_API_CALL* TesseraReadFn)(void* context, uint64_t offset, size_t length, void* to);
+
 // Grows at its end only. `version` is that of the library, `size` the bytes of this struct as the library has it: a
 // member lies inside that size or does not exist.
 typedef struct TesseraApi {
@@ -100,6 +116,21 @@ typedef struct TesseraApi {
   ORT_API2_STATUS(DimCombine, TesseraDimOp op, const TesseraDim* a, const TesseraDim* b, TesseraDim* out);
   // For Compute: the packed form of a constant input; null where there is none.
   ORT_API2_STATUS(KernelContextGetPacked, const OrtKernelContext* context, size_t index, const void** packed);
+
+  // Version 3. A file of external data for the sessions that are made with the options, under the name that the model
+  // gives it; looked at before the model's folder. Sizes may be of any number of bytes.
+  // In memory that is used in place, and released when the options and every session made with them are. A call that
+  // fails releases nothing.
+  ORT_API2_STATUS(AddExternalFile, OrtSessionOptions* options, const ORTCHAR_T* name, const void* data, size_t size,
+                  TesseraReleaseFn release, void* context);
+  // Read piece by piece into memory of the library.
+  ORT_API2_STATUS(AddExternalReader, OrtSessionOptions* options, const ORTCHAR_T* name, uint64_t size,
+                  TesseraReadFn read, TesseraReleaseFn release, void* context);
+  // `size` bytes of an open file from `offset` on, mapped; the descriptor may be closed afterwards.
+  ORT_API2_STATUS(AddExternalDescriptor, OrtSessionOptions* options, const ORTCHAR_T* name, int fd, uint64_t offset,
+                  uint64_t size);
+  // What packing did for a session, the bodies of its model included.
+  ORT_API2_STATUS(SessionGetPacks, const OrtSession* session, TesseraPacks* packs);
 } TesseraApi;
 
 // The table, or null if the library is older than `version`. Also reached without this symbol, by asking

@@ -479,11 +479,18 @@ class Cancellation {
   detail::Handle<OrtRunOptions> handle_;
 };
 
-// A file of external data that is in memory already.
+// A file of external data that the program has: in memory, or where only it can read. What stands below `size` is for
+// Tessera only.
 struct ExternalFile {
-  std::string name;  // as the model spells it
-  const void* data = nullptr;
+  std::string name;            // as the model spells it
+  const void* data = nullptr;  // may be freed once the session is made (but see Options::keep_buffers)
   size_t size = 0;
+  std::shared_ptr<const void> keeper = {};  // not null: keeps `data` alive, which is then used in place
+  // Instead of data: writes `length` bytes of the file, from `offset` on, to `to`. Called while the session is made.
+  std::function<void(uint64_t offset, size_t length, void* to)> read = {};
+  int descriptor =
+      -1;  // instead of data: an open file, mapped from `offset` on; may be closed once the session is made
+  uint64_t offset = 0;
 };
 
 // How a session is made. Change what you need and leave the rest.
@@ -601,12 +608,46 @@ class Session {
     std::vector<char*> buffers;
     std::vector<size_t> sizes;
     for (const ExternalFile& f : files) {
+      if (add_special(options, f)) continue;
       names.push_back(f.name.c_str());
       buffers.push_back(static_cast<char*>(const_cast<void*>(f.data)));
       sizes.push_back(f.size);
     }
     detail::check(
-        c->AddExternalInitializersFromFilesInMemory(options, names.data(), buffers.data(), sizes.data(), files.size()));
+        c->AddExternalInitializersFromFilesInMemory(options, names.data(), buffers.data(), sizes.data(), names.size()));
+  }
+  // True if the file is one that only the extension table takes.
+  static bool add_special(OrtSessionOptions* options, const ExternalFile& f) {
+    if (f.descriptor >= 0) {
+      detail::check(
+          detail::need_extension().AddExternalDescriptor(options, f.name.c_str(), f.descriptor, f.offset, f.size));
+      return true;
+    }
+    if (f.keeper) {
+      using Keeper = std::shared_ptr<const void>;
+      auto held = std::make_unique<Keeper>(f.keeper);
+      detail::check(detail::need_extension().AddExternalFile(
+          options, f.name.c_str(), f.data, f.size, [](void* k) { delete static_cast<Keeper*>(k); }, held.get()));
+      held.release();
+      return true;
+    }
+    if (!f.read) return false;
+    using Read = std::function<void(uint64_t, size_t, void*)>;
+    auto held = std::make_unique<Read>(f.read);
+    const auto call = [](void* read, uint64_t offset, size_t length, void* to) -> OrtStatus* {
+      try {
+        (*static_cast<Read*>(read))(offset, length, to);
+        return nullptr;
+      } catch (const std::exception& e) {
+        return detail::c().CreateStatus(ORT_FAIL, e.what());
+      } catch (...) {
+        return detail::c().CreateStatus(ORT_FAIL, "reading external data failed");
+      }
+    };
+    detail::check(detail::need_extension().AddExternalReader(
+        options, f.name.c_str(), f.size, call, [](void* read) { delete static_cast<Read*>(read); }, held.get()));
+    held.release();
+    return true;
   }
   static OrtSession* open(const std::string& path, const Options& options) {
     OrtSession* session = nullptr;

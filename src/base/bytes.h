@@ -16,6 +16,7 @@ class Bytes {
     owned,     // heap memory of ours, 64-byte aligned
     mapped,    // a read-only file mapping
     borrowed,  // the caller's memory; the caller promised it outlives us
+    passing,   // the caller's memory, there only while a session is created
   };
   using Release = void(void* data, size_t size, void* context);
 

@@ -42,7 +42,23 @@ struct FileState {
 struct OpenFile {
   int fd;
   FileState state;
+  uint64_t begin = 0;   // of the bytes in the file
+  uint64_t before = 0;  // mapped bytes in front of them
 };
+
+std::shared_ptr<Bytes> mapped_bytes(void* data, size_t size, const OpenFile& of, std::string_view name) {
+  auto bytes = std::make_shared<Bytes>(
+      Bytes::Origin::mapped, data, size,
+      [](void* p, size_t n, void* context) {
+        auto* file = static_cast<OpenFile*>(context);
+        if (p) munmap(static_cast<char*>(p) - file->before, n + file->before);
+        close(file->fd);
+        delete file;
+      },
+      new OpenFile(of), std::string(name));
+  bytes->set_written_at(of.state.written_at);
+  return bytes;
+}
 
 // The files this process has mapped.
 class Mappings {
@@ -95,17 +111,7 @@ Result<std::shared_ptr<Bytes>> map_fd(int fd, std::string_view name, bool strict
     close(fd);
     return failed;
   }
-  auto bytes = std::make_shared<Bytes>(
-      Bytes::Origin::mapped, data, size,
-      [](void* p, size_t n, void* context) {
-        if (p) munmap(p, n);
-        auto* file = static_cast<OpenFile*>(context);
-        close(file->fd);
-        delete file;
-      },
-      new OpenFile{fd, state}, std::string(name));
-  bytes->set_written_at(state.written_at);
-  return Mappings::all().add(state, std::move(bytes));
+  return Mappings::all().add(state, mapped_bytes(data, size, {fd, state}, name));
 }
 
 // True if the name leads out of its folder whatever exists there: absolute, or more ".." than folders before them.
@@ -185,6 +191,45 @@ Result<std::shared_ptr<Bytes>> map_file(const std::string& path) {
   return map_fd(fd, path, false);
 }
 
+Result<std::shared_ptr<Bytes>> map_descriptor(int fd, uint64_t offset, uint64_t size, std::string_view name) {
+  struct stat st;
+  if (fstat(fd, &st) != 0) return errno_error("cannot inspect", name);
+  if (!S_ISREG(st.st_mode)) return error(Code::fail, "cannot use {}: it is not a regular file", quote(name));
+  const auto whole = static_cast<uint64_t>(st.st_size);
+  if (offset > whole || size > whole - offset)
+    return error(Code::fail, "file {} has {} bytes, wanted {} at offset {}", quote(name), whole, size, offset);
+  const uint64_t before = offset % static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (own < 0) return errno_error("cannot keep open", name);
+  void* data = size ? mmap(nullptr, static_cast<size_t>(size + before), PROT_READ, MAP_PRIVATE, own,
+                           static_cast<off_t>(offset - before))
+                    : nullptr;
+  if (data == MAP_FAILED) {
+    Status failed = errno_error("cannot map", name);
+    close(own);
+    return failed;
+  }
+  if (data) data = static_cast<char*>(data) + before;
+  return mapped_bytes(data, static_cast<size_t>(size), {own, FileState::of(st), offset, before}, name);
+}
+
+Result<BytesPtr> detached(const BytesPtr& bytes) {
+  if (bytes->origin() != Bytes::Origin::mapped) return bytes;
+  const auto* file = static_cast<const OpenFile*>(bytes->context());
+  TRY_ASSIGN(copy, allocate_bytes(bytes->size()));
+  for (size_t done = 0; done < bytes->size();) {
+    // Mapped ranges of a descriptor begin somewhere inside the file; all others at 0.
+    const ssize_t n = pread(file->fd, copy->data() + done, std::min<size_t>(bytes->size() - done, 1u << 30),
+                            static_cast<off_t>(file->begin + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno_error("cannot read", bytes->label());
+    if (n == 0) return error(Code::fail, "the file {} was cut off while it was read", quote(bytes->label()));
+    done += static_cast<size_t>(n);
+  }
+  copy->set_written_at(bytes->written_at());
+  return BytesPtr(std::move(copy));
+}
+
 Status check_unchanged(const Bytes& bytes) {
   if (bytes.origin() != Bytes::Origin::mapped) return {};
   const auto* file = static_cast<const OpenFile*>(bytes.context());
@@ -209,6 +254,11 @@ std::string folder_of(const std::string& path) {
   }
   const size_t slash = real.rfind('/');
   return slash == real.npos ? "." : slash == 0 ? "/" : real.substr(0, slash);
+}
+
+std::string folder_of_new(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == path.npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
 Result<std::unique_ptr<AtomicFile>> AtomicFile::create(const std::string& path) {

@@ -33,6 +33,10 @@ class Folder {
 
 // Maps a file the user named: any path.
 Result<std::shared_ptr<Bytes>> map_file(const std::string& path);
+// Maps `size` bytes of an open regular file from `offset` on. The descriptor stays the caller's.
+Result<std::shared_ptr<Bytes>> map_descriptor(int fd, uint64_t offset, uint64_t size, std::string_view name);
+// The content of mapped bytes in memory of our own, which no change of the file can touch. Other bytes as they are.
+Result<BytesPtr> detached(const BytesPtr& bytes);
 // An error if the file behind mapped bytes was written to or cut off after it was mapped: its pages may be gone. A file
 // that was replaced by another of the same name is still there.
 Status check_unchanged(const Bytes& bytes);
@@ -40,6 +44,8 @@ Status check_unchanged(const Bytes& bytes);
 void drop_pages(const ByteRange& range);
 // The folder part of `path` after resolving a link at its end ("." if there is none).
 std::string folder_of(const std::string& path);
+// The folder part of `path` as it is spelled, for files to be made.
+std::string folder_of_new(const std::string& path);
 
 // A file that appears under its final name only when finish() succeeds; destroying it earlier leaves nothing behind.
 class AtomicFile {
@@ -48,6 +54,8 @@ class AtomicFile {
   ~AtomicFile();
   Status write(const void* data, size_t size);
   Status finish();
+  // Where the content is until then.
+  const std::string& temporary() const { return temporary_; }
 
  private:
   AtomicFile(int fd, std::string path, std::string temporary)

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "capi/allocator.h"
+#include "capi/extension_files.h"
 #include "capi/extension_op.h"
 #include "capi/guard.h"
 #include "capi/session.h"
@@ -25,6 +26,16 @@ Status memory(const OrtSession* session, TesseraMemory* out) {
   all.slab = m.slab_bytes;
   all.idle = m.idle_bytes;
   if (out->size < sizeof(size_t)) return invalid("TesseraMemory::size is {}, wanted sizeof(TesseraMemory)", out->size);
+  std::memcpy(out, &all, std::min(out->size, sizeof all));
+  return {};
+}
+
+Status packs(const OrtSession* session, TesseraPacks* out) {
+  TRY(not_null({{"session", session}, {"packs", out}}));
+  const Counters c = session->session->memory().counters;
+  if (out->size < sizeof(size_t)) return invalid("TesseraPacks::size is {}, wanted sizeof(TesseraPacks)", out->size);
+  const TesseraPacks all{out->size,     c.pack_calls,      c.packs_mapped,    c.packs_shared,
+                         c.packs_stale, c.bytes_packed_in, c.bytes_packed_out};
   std::memcpy(out, &all, std::min(out->size, sizeof all));
   return {};
 }
@@ -89,6 +100,10 @@ constexpr TesseraApi kApi = {
     .ShapeGetUnknown = slot<shape_unknown>,
     .DimCombine = slot<dim_combine>,
     .KernelContextGetPacked = slot<get_packed>,
+    .AddExternalFile = slot<add_external_file>,
+    .AddExternalReader = slot<add_external_reader>,
+    .AddExternalDescriptor = slot<add_external_descriptor>,
+    .SessionGetPacks = slot<packs>,
 };
 
 }  // namespace

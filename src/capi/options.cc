@@ -116,6 +116,12 @@ Status set_optimization_level(OrtSessionOptions* options, GraphOptimizationLevel
   return {};
 }
 
+Status set_optimized_model_path(OrtSessionOptions* options, const ORTCHAR_T* path) {
+  TRY(not_null({{"options", options}, {"optimized_model_filepath", path}}));
+  options->options.optimized_model_path = path;
+  return {};
+}
+
 // Zero and less mean: as many as this process may use.
 Status set_threads(OrtSessionOptions* options, int threads) {
   TRY(not_null({{"options", options}}));
@@ -181,25 +187,6 @@ Status fix_denoted_dimension(OrtSessionOptions* options, const char* denotation,
   return not_null({{"options", options}, {"dim_denotation", denotation}});
 }
 
-Status add_external_files(OrtSessionOptions* options, const ORTCHAR_T* const* names, char* const* buffers,
-                          const size_t* sizes, size_t count) {
-  TRY(not_null({{"options", options}}));
-  if (count == 0) return {};
-  TRY(not_null({{"external_initializer_file_names", names},
-                {"external_initializer_file_buffer_array", buffers},
-                {"external_initializer_file_lengths", sizes}}));
-  std::vector<ExternalBuffer> all = options->external_buffers;
-  for (size_t i = 0; i < count; ++i) {
-    TRY(not_null({{"a file name", names[i]}, {"a file buffer", buffers[i]}}));
-    if (!*names[i]) return invalid("file {} of external data has an empty name", i);
-    for (const ExternalBuffer& b : all)
-      if (b.name == names[i]) return invalid("external data {} is given twice", quote(names[i]));
-    all.push_back({names[i], buffers[i], sizes[i]});
-  }
-  options->external_buffers = std::move(all);
-  return {};
-}
-
 Status append_provider(OrtSessionOptions* options, const char* name, const char* const* keys, const char* const* values,
                        size_t count) {
   TRY(not_null({{"options", options}, {"provider_name", name}}));
@@ -234,6 +221,7 @@ void fill_options(OrtApi& api) {
   api.SetSessionLogSeverityLevel = slot<set_log_severity>;
   api.SetUserLoggingFunction = slot<set_log_function>;
   api.SetSessionGraphOptimizationLevel = slot<set_optimization_level>;
+  api.SetOptimizedModelFilePath = slot<set_optimized_model_path>;
   api.SetIntraOpNumThreads = slot<set_threads>;
   api.SetInterOpNumThreads = slot<set_inter_op_threads>;
   api.DisablePerSessionThreads = slot<disable_own_threads>;
@@ -244,7 +232,6 @@ void fill_options(OrtApi& api) {
   api.GetSessionOptionsConfigEntries = slot<get_config_entries>;
   api.AddFreeDimensionOverride = slot<fix_denoted_dimension>;
   api.AddFreeDimensionOverrideByName = slot<fix_dimension>;
-  api.AddExternalInitializersFromFilesInMemory = slot<add_external_files>;
   api.SessionOptionsAppendExecutionProvider = slot<append_provider>;
   api.SessionOptionsSetLoadCancellationFlag = slot<set_load_cancellation>;
 }

@@ -12,14 +12,20 @@ namespace tessera::capi {
 
 // Config keys of this library. With "1" the session uses the client's memory in place: it must outlive the session.
 inline constexpr char kModelBytesInPlace[] = "session.use_ort_model_bytes_directly";
-inline constexpr char kExternalBuffersInPlace[] = "session.borrow_external_buffers";
+inline constexpr const char* kExternalBuffersInPlace[] = {"session.external_initializers_borrow",
+                                                          "session.borrow_external_buffers"};
 
-// A file of external data in the client's memory; looked at when a session is created.
+// A file of external data that the client hands over; looked at when a session is created.
 struct ExternalBuffer {
   std::string name;
-  const void* data;
-  size_t size;
+  const void* data = nullptr;  // of memory that may be gone after a session is created, unless borrowed
+  size_t size = 0;
+  BytesPtr kept = {};                                         // instead: memory that stays until it is released
+  std::shared_ptr<const SessionOptions::Reader> reader = {};  // instead: read piece by piece
 };
+
+// Refuses an empty name and one that is there already.
+Status add_external_buffer(OrtSessionOptions& options, ExternalBuffer buffer);
 
 struct ExtensionOp;  // extension_op.h
 

@@ -47,6 +47,7 @@ OrtApi make_api() {
   fill_container(api);
   fill_custom_op(api);
   fill_env(api);
+  fill_initializers(api);
   fill_invoke_op(api);
   fill_kernel_context(api);
   fill_kernel_info(api);

@@ -1,6 +1,9 @@
 #include "capi/session.h"
 
+#include <algorithm>
 #include <cstring>
+#include <map>
+#include <mutex>
 
 #include "capi/allocator.h"
 #include "capi/custom_op.h"
@@ -8,6 +11,19 @@
 #include "capi/options.h"
 #include "capi/topics.h"
 #include "capi/type_info.h"
+
+// Packed weights that stay after the sessions that used them. Sessions of one process share packed weights anyway, as
+// long as one of them is there; a container makes that longer.
+struct OrtPrepackedWeightsContainer {
+  void add(const tessera::Session& session) {
+    std::lock_guard lock(mutex);
+    session.loaded().plan->hold_packs(held);
+    std::sort(held.begin(), held.end());
+    held.erase(std::unique(held.begin(), held.end()), held.end());
+  }
+  std::mutex mutex;
+  std::vector<std::shared_ptr<const void>> held;
+};
 
 namespace tessera::capi {
 namespace {
@@ -18,19 +34,41 @@ Result<BytesPtr> copy_bytes(const void* data, size_t size) {
   return BytesPtr(std::move(memory));
 }
 
-// The options of a session to be made. The client may free its buffers afterwards, so they are copied, unless it
-// promised to keep them.
+// Memory that the client promised to keep is the same bytes for all sessions that use it at one time.
+BytesPtr share_borrowed(const ExternalBuffer& b) {
+  static std::mutex mutex;
+  static auto* const known = new std::map<std::pair<const void*, size_t>, std::weak_ptr<const Bytes>>;
+  std::lock_guard lock(mutex);
+  std::erase_if(*known, [](const auto& k) { return k.second.expired(); });
+  std::weak_ptr<const Bytes>& there = (*known)[{b.data, b.size}];
+  BytesPtr bytes = there.lock();
+  if (!bytes) there = bytes = borrow_bytes(b.data, b.size, b.name);
+  return bytes;
+}
+
+// The options of a session to be made. The client may free its buffers afterwards, so nothing of them is used then,
+// unless it promised to keep them.
 Result<SessionOptions> session_options(const OrtEnv& env, const OrtSessionOptions& from) {
   SessionOptions options = from.options;
   if (from.environment_threads) options.threads = env.threads;
-  const bool in_place = from.is_set(kExternalBuffersInPlace);
+  options.cancel_load = from.cancel_load;
+  const bool in_place = std::any_of(std::begin(kExternalBuffersInPlace), std::end(kExternalBuffersInPlace),
+                                    [&](const char* key) { return from.is_set(key); });
+  const bool any_custom = !from.custom_domains.empty() || !from.extension_ops.empty();
   for (const ExternalBuffer& b : from.external_buffers) {
-    if (in_place) {
-      options.external_files[b.name] = borrow_bytes(b.data, b.size, b.name);
-      continue;
+    if (b.reader) {
+      options.external_readers[b.name] = *b.reader;
+    } else if (b.kept) {
+      options.external_files[b.name] = b.kept;
+    } else if (in_place) {
+      options.external_files[b.name] = share_borrowed(b);
+    } else if (any_custom || b.name == options.pack_file) {  // they may hold on to what they are given
+      TRY_ASSIGN(copy, copy_bytes(b.data, b.size));
+      options.external_files[b.name] = std::move(copy);
+    } else {
+      options.external_files[b.name] =
+          std::make_shared<Bytes>(Bytes::Origin::passing, const_cast<void*>(b.data), b.size, nullptr, nullptr, b.name);
     }
-    TRY_ASSIGN(copy, copy_bytes(b.data, b.size));
-    options.external_files[b.name] = std::move(copy);
   }
   return options;
 }
@@ -54,7 +92,8 @@ Status check_cancelled(const OrtSessionOptions& options) {
 
 // `open` makes the Session from its options.
 template <class Open>
-Status create(const OrtEnv* env, const OrtSessionOptions* given, OrtSession** out, Open&& open) {
+Status create(const OrtEnv* env, const OrtSessionOptions* given, OrtPrepackedWeightsContainer* container,
+              OrtSession** out, Open&& open) {
   const OrtSessionOptions defaults;
   const OrtSessionOptions& options = given ? *given : defaults;
   auto result = std::make_unique<OrtSession>();
@@ -78,29 +117,61 @@ Status create(const OrtEnv* env, const OrtSessionOptions* given, OrtSession** ou
     result->profiler = std::make_unique<Profiler>(options.options.profile_prefix, result->profiling_start_ns);
   }
   const Session& s = *result->session;
+  if (container) container->add(s);
+  for (const std::string& warning : s.warnings()) result->logger->log(ORT_LOGGING_LEVEL_WARNING, warning);
   result->logger->log(ORT_LOGGING_LEVEL_INFO,
                       format("session created: {} nodes, {} threads", s.model().graph->nodes().size(), s.threads()));
   *out = result.release();
   return {};
 }
 
-Status from_path(const OrtEnv* env, const ORTCHAR_T* path, const OrtSessionOptions* options, OrtSession** out) {
+Status open_path(const OrtEnv* env, const ORTCHAR_T* path, const OrtSessionOptions* options,
+                 OrtPrepackedWeightsContainer* container, OrtSession** out) {
   TRY(not_null({{"env", env}, {"model_path", path}, {"out", out}}));
-  return create(env, options, out,
+  return create(env, options, container, out,
                 [&](const SessionOptions& own, const OrtSessionOptions&) { return Session::open(path, own); });
 }
 
-Status from_array(const OrtEnv* env, const void* data, size_t size, const OrtSessionOptions* options,
-                  OrtSession** out) {
+Status from_path(const OrtEnv* env, const ORTCHAR_T* path, const OrtSessionOptions* options, OrtSession** out) {
+  return open_path(env, path, options, nullptr, out);
+}
+
+Status from_path_with_container(const OrtEnv* env, const ORTCHAR_T* path, const OrtSessionOptions* options,
+                                OrtPrepackedWeightsContainer* container, OrtSession** out) {
+  TRY(not_null({{"prepacked_weights_container", container}}));
+  return open_path(env, path, options, container, out);
+}
+
+Status open_array(const OrtEnv* env, const void* data, size_t size, const OrtSessionOptions* options,
+                  OrtPrepackedWeightsContainer* container, OrtSession** out) {
   TRY(not_null({{"env", env}, {"model_data", data}, {"out", out}}));
   if (size == 0) return invalid("the model has 0 bytes");
-  return create(env, options, out,
+  return create(env, options, container, out,
                 [&](const SessionOptions& own, const OrtSessionOptions& given) -> Result<std::shared_ptr<Session>> {
                   if (given.is_set(kModelBytesInPlace)) return Session::from_bytes(borrow_bytes(data, size), own);
                   TRY_ASSIGN(copy, copy_bytes(data, size));
                   return Session::from_bytes(std::move(copy), own);
                 });
 }
+
+Status from_array(const OrtEnv* env, const void* data, size_t size, const OrtSessionOptions* options,
+                  OrtSession** out) {
+  return open_array(env, data, size, options, nullptr, out);
+}
+
+Status from_array_with_container(const OrtEnv* env, const void* data, size_t size, const OrtSessionOptions* options,
+                                 OrtPrepackedWeightsContainer* container, OrtSession** out) {
+  TRY(not_null({{"prepacked_weights_container", container}}));
+  return open_array(env, data, size, options, container, out);
+}
+
+Status create_container(OrtPrepackedWeightsContainer** out) {
+  TRY(not_null({{"out", out}}));
+  *out = new OrtPrepackedWeightsContainer;
+  return {};
+}
+
+void release_container(OrtPrepackedWeightsContainer* container) { delete container; }
 
 void release(OrtSession* session) { delete session; }
 
@@ -165,6 +236,10 @@ void fill_session(OrtApi& api) {
   api.CreateSession = slot<from_path>;
   api.CreateSessionFromArray = slot<from_array>;
   api.ReleaseSession = release;
+  api.CreatePrepackedWeightsContainer = slot<create_container>;
+  api.ReleasePrepackedWeightsContainer = release_container;
+  api.CreateSessionWithPrepackedWeightsContainer = slot<from_path_with_container>;
+  api.CreateSessionFromArrayWithPrepackedWeightsContainer = slot<from_array_with_container>;
   api.SessionGetInputCount = slot<count<kInputs>>;
   api.SessionGetOutputCount = slot<count<kOutputs>>;
   api.SessionGetOverridableInitializerCount = slot<count<kOverridable>>;

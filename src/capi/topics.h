@@ -9,6 +9,7 @@ void fill_binding(OrtApi& api);
 void fill_container(OrtApi& api);
 void fill_custom_op(OrtApi& api);
 void fill_env(OrtApi& api);
+void fill_initializers(OrtApi& api);
 void fill_invoke_op(OrtApi& api);
 void fill_kernel_context(OrtApi& api);
 void fill_kernel_info(OrtApi& api);

@@ -20,6 +20,20 @@ Weight Weight::from(SparseWeight s) {
   return w;
 }
 
+bool Weight::is_passing() const {
+  const auto passing = [](const BytesPtr& b) { return b && b->origin() == Bytes::Origin::passing; };
+  if (sparse) return sparse->values.is_passing() || sparse->indices.is_passing();
+  return passing(range.source) || passing(decoded.storage());
+}
+
+Status Weight::keep() {
+  if (!range.source || range.source->origin() != Bytes::Origin::passing) return {};
+  TRY_ASSIGN(own, allocate_bytes(static_cast<size_t>(range.length)));
+  if (range.length) std::memcpy(own->data(), range.data(), static_cast<size_t>(range.length));
+  range = {std::move(own), 0, range.length};
+  return {};
+}
+
 Result<Tensor> Weight::tensor(int64_t* copied) const {
   if (sparse) {
     TRY_ASSIGN(t, sparse->dense());

@@ -24,6 +24,10 @@ struct Weight {
   static Weight from(Tensor t);
   static Weight from(SparseWeight w);
   int64_t bytes() const { return bytes_for(dtype, shape.count()).value_or(0); }
+  // True if the bytes go away once a session is created.
+  bool is_passing() const;
+  // Moves bytes that would go away into memory of our own.
+  Status keep();
   // The elements. Shares the source where alignment allows, else copies; *copied grows by what was copied.
   Result<Tensor> tensor(int64_t* copied = nullptr) const;
 };

@@ -1,6 +1,7 @@
 // Where external data comes from: buffers the caller handed over by file name first, then the model's folder. One
 // function decides for dense, sparse, attribute and subgraph tensors alike.
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "base/counters.h"
 #include "base/file.h"
+#include "core/tensor.h"
 
 namespace tessera {
 
@@ -22,13 +24,38 @@ class ExternalData {
   // Refuse links of any kind.
   void strict_links() { strict_ = true; }
 
-  Result<BytesPtr> open(std::string_view location);
+  // A file that is read piece by piece: read(offset, length, to).
+  using Read = std::function<Status(uint64_t offset, size_t length, void* to)>;
+  void add_reader(std::string_view name, uint64_t size, Read read);
+  // Hold the content of files in memory, so that nobody who cuts them off can hurt a run.
+  void copy_files() { copy_ = true; }
+  // Takes the place of an initializer of the main graph, whose own data is not looked at. A required one must be there.
+  void give(std::string name, Tensor tensor, bool required);
+  // The tensor given for an initializer, or null.
+  const Tensor* given(std::string_view name);
+  // An error that names a required tensor nobody asked for.
+  Status check_given() const;
+
+  // `size` bytes of a file from `offset` on.
+  Result<ByteRange> range(std::string_view location, uint64_t offset, uint64_t size);
   const Counters& counters() const { return counters_; }
 
  private:
+  struct Reader {
+    uint64_t size;
+    Read read;
+  };
+  struct Given {
+    Tensor tensor;
+    bool required, used = false;
+  };
+  Result<BytesPtr> open(std::string_view location, const std::string& name);
+
   std::shared_ptr<Folder> folder_;
   std::map<std::string, BytesPtr, std::less<>> buffers_, files_;
-  bool files_allowed_ = true, strict_ = false;
+  std::map<std::string, Reader, std::less<>> readers_;
+  std::map<std::string, Given, std::less<>> given_;
+  bool files_allowed_ = true, strict_ = false, copy_ = false;
   Counters counters_;
 };
 

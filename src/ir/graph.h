@@ -66,6 +66,8 @@ struct Attribute {
   }
 };
 
+struct WrittenForm;
+
 struct Node {
   std::string name, op_type, domain, overload;  // the default domain is ""
   int version = 0;                              // of the domain's opset that is in force here
@@ -76,12 +78,19 @@ struct Node {
 
   // Set when the node is resolved against the operator table (ops/resolve.h).
   const Op* op = nullptr;
-  int since = 0;                       // the version of the operator that the opset means
-  std::shared_ptr<const void> params;  // attributes as the operator's own struct
+  int since = 0;                               // the version of the operator that the opset means
+  std::shared_ptr<const void> params;          // attributes as the operator's own struct
+  std::shared_ptr<const WrittenForm> written;  // where resolving changed its form: as its own operator set has it
 
   const Attribute* find(std::string_view attribute) const;
   // "node 'name' (Op)": how messages speak of it.
   std::string title() const;
+};
+
+// What a node looks like in a file: its attributes, and for each input there the index of the node's own (-1: absent).
+struct WrittenForm {
+  std::vector<Attribute> attributes;
+  std::vector<int> inputs;
 };
 
 enum class Source : uint8_t {

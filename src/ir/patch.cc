@@ -161,6 +161,17 @@ ValueId Annotator::add_constant(Tensor tensor, std::string_view hint) {
   return id;
 }
 
+void Annotator::forget_passing_weights() {
+  for (Weight& w : graph_.weights_)
+    if (w.is_passing()) {
+      w.range = {};
+      w.decoded = {};
+    }
+  for (const Node& n : graph_.nodes_)
+    for_each_subgraph(
+        n, [](const std::string&, const std::shared_ptr<Graph>& sub) { Annotator(*sub).forget_passing_weights(); });
+}
+
 void Annotator::relink_captures(std::span<const ValueId> map) {
   for (ValueInfo& v : graph_.values_) {
     if (v.source != Source::captured) continue;

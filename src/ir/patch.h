@@ -62,6 +62,9 @@ class Annotator {
   // Attributes and inputs of one node, for bringing an old version to the current form.
   Node& node(NodeId id) { return graph_.nodes_[id]; }
   ValueId add_constant(Tensor tensor, std::string_view hint);
+  // Lets go of memory that is there only while a session is created; those weights cannot be read afterwards. Here and
+  // in subgraphs.
+  void forget_passing_weights();
   // After copying a subgraph into another enclosing graph: captured value v now means map[v].
   void relink_captures(std::span<const ValueId> map);
 

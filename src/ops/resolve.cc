@@ -23,6 +23,24 @@ Status resolve_custom(ir::Graph& graph, ir::NodeId id, const CustomOp& op) {
   return {};
 }
 
+// Brings an old form of an operator to the current one, and remembers what it was.
+Status upgrade_node(const Op& op, ir::Annotator& annotator, ir::NodeId id, int since) {
+  const std::vector<ir::ValueId> inputs = annotator.node(id).inputs;
+  ir::WrittenForm written{annotator.node(id).attributes, {}};
+  TRY(op.upgrade(annotator, id, since));
+  ir::Node& n = annotator.node(id);
+  if (n.inputs == inputs && n.attributes.size() == written.attributes.size()) return {};
+  std::vector<bool> taken(n.inputs.size(), false);
+  for (const ir::ValueId in : inputs) {
+    size_t at = 0;
+    while (at < n.inputs.size() && (in == ir::kNone || taken[at] || n.inputs[at] != in)) ++at;
+    if (at < taken.size()) taken[at] = true;
+    written.inputs.push_back(at < taken.size() ? static_cast<int>(at) : -1);
+  }
+  n.written = std::make_shared<const ir::WrittenForm>(std::move(written));
+  return {};
+}
+
 Status resolve_node(ir::Graph& graph, ir::NodeId id, const ResolveOptions& options) {
   const ir::Node& n = graph.node(id);
   if (const CustomOp* custom = find_custom(options.extra, n)) return resolve_custom(graph, id, *custom);
@@ -44,7 +62,7 @@ Status resolve_node(ir::Graph& graph, ir::NodeId id, const ResolveOptions& optio
     return composer.apply();
   }
   ir::Annotator annotator(graph);
-  if (op->upgrade) TRY(op->upgrade(annotator, id, since));
+  if (op->upgrade) TRY(upgrade_node(*op, annotator, id, since));
   std::shared_ptr<const void> params;
   if (op->parse) {
     Attrs attrs(graph.node(id), since);

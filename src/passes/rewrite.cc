@@ -24,13 +24,26 @@ ir::ValueId Replacement::node(std::string_view op, std::vector<ir::ValueId> inpu
   n.op_type = dot == op.npos ? op : op.substr(dot + 1);
   n.version = n.domain.empty() ? kNewestOpset : 1;
   n.attributes = std::move(attributes);
+  made_.push_back(find_op(n.domain, n.op_type));
   return patch_.node(std::move(n), std::move(inputs), 1, name_.empty() ? n.op_type : name_);
 }
+
+namespace {
+
+// True if the newest form of an operator is also what the default operator set `opset` has.
+bool is_in(const Op* op, int opset) {
+  if (!op) return false;
+  if (*op->domain)
+    return std::string_view(op->domain) == "com.microsoft" || std::string_view(op->domain) == "ai.onnx.ml";
+  return op->versions.back() <= opset;
+}
+
+}  // namespace
 
 class Rewriter {
  public:
   Rewriter(std::span<const Rule* const> rules, const RewriteOptions& options, int stage)
-      : settings_(&options.settings), left_(options.most) {
+      : settings_(&options.settings), left_(options.most), opset_(options.opset) {
     for (const Rule* rule : rules) {
       if (rule->level > options.level || rule->stage != stage) continue;
       if (std::find(options.disabled.begin(), options.disabled.end(), rule->name) != options.disabled.end()) continue;
@@ -73,6 +86,9 @@ class Rewriter {
       if (!m || !only_first_outputs(graph, *m)) continue;
       Replacement replacement(*m, graph);
       if (!c.rule->apply(*m, replacement)) continue;
+      if (opset_ && !std::all_of(replacement.made_.begin(), replacement.made_.end(),
+                                 [&](const Op* op) { return is_in(op, opset_); }))
+        continue;
       const auto first = static_cast<ir::NodeId>(graph.nodes().size());
       const auto first_value = static_cast<ir::ValueId>(graph.values().size());
       TRY(replacement.patch_.apply());
@@ -119,6 +135,7 @@ class Rewriter {
   std::unordered_map<const Op*, std::vector<Compiled>> patterns_;  // by the operator of their root
   RewriteCounts counts_;
   int64_t left_;
+  int opset_;
 };
 
 Result<RewriteCounts> rewrite(ir::Graph& graph, std::span<const Rule* const> rules, const RewriteOptions& options) {

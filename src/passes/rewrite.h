@@ -25,6 +25,7 @@ class Replacement {
   friend class Rewriter;
   ir::Patch patch_;
   std::string name_;  // of the root node
+  std::vector<const Op*> made_;
   ir::ValueId root_output_;
 };
 
@@ -42,6 +43,7 @@ struct RewriteOptions {
   std::span<const std::string> disabled = {};  // names of rules
   int64_t most = INT64_MAX;                    // applications, to find a bad one by halving
   RewriteSettings settings = {};
+  int opset = 0;                               // not 0: only what a file of this default operator set can say
 };
 
 // How often each rule was applied.

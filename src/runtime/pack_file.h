@@ -9,6 +9,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -62,6 +63,7 @@ class PackFile {
 struct PackItem {
   Digest key;
   PackWeights weights;
+  std::optional<Digest> source = {};  // of the weights, where they are gone and `weights` is empty
   // The packed bytes; called once, when it is their turn.
   std::function<Result<ByteRange>()> bytes;
 };
@@ -70,6 +72,7 @@ struct PackItem {
 Digest source_digest(const PackWeights& weights);
 
 // Writes a pack file atomically. Items of equal key are written once. Holds one packed weight at a time.
-Status write_pack_file(const std::string& path, std::vector<PackItem> items);
+// Without `record_files`, the file says nothing of the files that the weights came from.
+Status write_pack_file(const std::string& path, std::vector<PackItem> items, bool record_files = true);
 
 }  // namespace tessera

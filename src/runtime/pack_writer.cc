@@ -70,7 +70,7 @@ std::string table_of(std::span<const PackEntry> entries, std::span<const PackSou
 
 }  // namespace
 
-Status write_pack_file(const std::string& path, std::vector<PackItem> items) {
+Status write_pack_file(const std::string& path, std::vector<PackItem> items, bool record_files) {
   std::stable_sort(items.begin(), items.end(), [](const PackItem& a, const PackItem& b) { return a.key < b.key; });
   items.erase(
       std::unique(items.begin(), items.end(), [](const PackItem& a, const PackItem& b) { return a.key == b.key; }),
@@ -91,8 +91,8 @@ Status write_pack_file(const std::string& path, std::vector<PackItem> items) {
     e.offset = begin_of(out.at(), bytes.length);
     e.length = bytes.length;
     e.checksum = checksum_of(bytes.data(), bytes.length);
-    e.file = file_of(item.weights, files);
-    e.source = source_digest(item.weights);
+    e.file = record_files ? file_of(item.weights, files) : kNoFile;
+    e.source = item.source ? *item.source : source_digest(item.weights);
     for (const Weight& w : item.weights) drop_pages(w.range);
     TRY(out.pad_to(e.offset));
     TRY(out.write(bytes.data(), bytes.length));

@@ -9,10 +9,11 @@
 namespace tessera {
 namespace {
 
-// Weights of this process, by the memory they lie in.
+// Weights of this process, by the memory they lie in, or by content where that memory is only passing by.
 struct Part {
   const void* source;
   uint64_t offset;
+  Digest content;  // of memory that will be gone, instead of its address
   int64_t count;
   DType dtype;
   auto operator<=>(const Part&) const = default;
@@ -111,12 +112,17 @@ std::shared_ptr<PackedWeight> share_packed(const PackForm& form, const PackWeigh
   std::vector<BytesPtr> sources;
   for (const Weight& w : weights) {
     id.form += format(";{}", w.shape.dims());
-    id.parts.push_back({nullptr, 0, w.shape.count(), w.dtype});
+    id.parts.push_back({nullptr, 0, {}, w.shape.count(), w.dtype});
     if (w.dtype == DType::undefined) continue;
     const BytesPtr& source = w.range.source ? w.range.source : w.decoded.storage();
     if (!source) return std::make_shared<PackedWeight>();
+    const uint64_t offset = w.range.source ? w.range.offset : w.decoded.offset();
+    if (source->origin() == Bytes::Origin::passing) {
+      id.parts.back().content = digest_of(source->data() + offset, static_cast<size_t>(w.bytes()));
+      continue;
+    }
     id.parts.back().source = source.get();
-    id.parts.back().offset = w.range.source ? w.range.offset : w.decoded.offset();
+    id.parts.back().offset = offset;
     sources.push_back(source);
   }
   return Registry::all().share(id, sources, known);

@@ -26,6 +26,7 @@ class PlanBuilder {
     choose_steps_at_bind();
     cut_segments();
     place_values();
+    TRY(keep_constants());
     return std::shared_ptr<const Plan>(std::move(plan_));
   }
 
@@ -153,8 +154,13 @@ class PlanBuilder {
         status = Status(order.status().code(), order.status().message());
         return;
       }
-      auto body = Plan::build(sub, {*order, outer, outer_constants, input_types, options_.packs, options_.keep_wide},
-                              counters_);
+      PlanOptions inner = options_;
+      inner.order = *order;
+      inner.outer_types = outer;
+      inner.outer_constants = outer_constants;
+      inner.input_types = input_types;
+      inner.kept = options_.kept ? options_.kept : &kept_;
+      auto body = Plan::build(sub, inner, counters_);
       if (!body.ok()) {
         status = body.take_status().in(name);
         return;
@@ -269,8 +275,8 @@ class PlanBuilder {
   // The pack that `p` makes of a node's constants, if it can.
   std::optional<Pack> pack_of(const ir::Node& n, const Packing& p, std::span<const uint32_t> in) const {
     const auto main = static_cast<size_t>(p.input);
-    if (main >= in.size() || !in[main]) return std::nullopt;
-    Pack pack{std::vector<int>(in.size(), -1), &p, n.params, 0, nullptr};
+    if (!options_.pack || main >= in.size() || !in[main]) return std::nullopt;
+    Pack pack{std::vector<int>(in.size(), -1), &p, n.params, 0, nullptr, {}};
     for (size_t i = 0; i < in.size(); ++i) {
       if (!in[i] || (i != main && (i >= 32 || !(p.with >> i & 1)))) continue;
       if (plan_->slots_[in[i]].place != Place::constant) return std::nullopt;
@@ -300,6 +306,8 @@ class PlanBuilder {
     const PackWeights weights = plan_->weights_of(pack);
     bool known = false;
     pack.packed = share_packed(form, weights, &known);
+    if (std::any_of(weights.begin(), weights.end(), [](const Weight& w) { return w.is_passing(); }))
+      pack.name = {pack_key(form, weights), source_digest(weights)};
     Counters& counters = plan_->pack_counters_;
     if (known) ++counters.packs_shared;
     if (!options_.packs) return;
@@ -351,6 +359,52 @@ class PlanBuilder {
       if (plan_->args_[k] == temp) plan_->args_[k] = slot;
     plan_->slots_[temp].place = Place::absent;
     return true;
+  }
+
+  // Makes the plan independent of memory that is there only now: packs what is packed of it, copies what is read of it.
+  Status keep_constants() {
+    const auto passing = [](const PlanConstant& c) {
+      const BytesPtr& b = c.tensor.storage();
+      return (c.weight && c.weight->is_passing()) || (b && b->origin() == Bytes::Origin::passing);
+    };
+    if (std::none_of(plan_->constants_.begin(), plan_->constants_.end(), passing)) return {};
+    for (uint32_t i = 0; i < plan_->packs_.size(); ++i) {
+      if (!plan_->packs_[i].name) continue;
+      if (options_.cancel && *options_.cancel) return error(Code::canceled, "loading was cancelled");
+      TRY_ASSIGN(data, plan_->packed(i, options_.threads));
+      static_cast<void>(data);
+    }
+    std::vector<bool> read(plan_->slots_.size(), false);
+    for (const uint32_t o : plan_->outputs_) read[o] = true;
+    for (const uint32_t i : plan_->inputs_) read[i] = true;
+    for (const Step& step : plan_->steps_) {
+      const auto in = ins(step);
+      for (size_t i = 0; i < in.size(); ++i)
+        if (i >= step.packed.size() || !step.packed[i]) read[in[i]] = true;
+    }
+    for (PlanConstant& c : plan_->constants_)
+      if (passing(c)) TRY(keep_constant(c, read[c.slot]));
+    return {};
+  }
+  Status keep_constant(PlanConstant& c, bool read) {
+    c.weight = nullptr;
+    const BytesPtr& storage = c.tensor.storage();
+    if (!storage || storage->origin() != Bytes::Origin::passing) return {};
+    BytesPtr own;
+    if (read) {
+      KeptConstants& all = options_.kept ? *options_.kept : kept_;
+      BytesPtr& kept = all[{c.tensor.data(), c.tensor.bytes()}];
+      if (!kept) {
+        const auto size = static_cast<size_t>(c.tensor.bytes());
+        TRY_ASSIGN(copy, allocate_bytes(size));
+        if (size) std::memcpy(copy->data(), c.tensor.data(), size);
+        counters_.bytes_copied += c.tensor.bytes();
+        kept = std::move(copy);
+      }
+      own = kept;
+    }
+    c.tensor = Tensor(c.tensor.dtype(), c.tensor.shape(), std::move(own));
+    return {};
   }
 
   std::span<const uint32_t> ins(const Step& s) const { return plan_->args(s.in, s.in_count); }
@@ -513,6 +567,7 @@ class PlanBuilder {
   }
 
   PlanOptions options_;
+  KeptConstants kept_;
   Counters& counters_;
   std::unique_ptr<Plan> plan_;
   std::vector<int> constant_index_;
@@ -570,11 +625,35 @@ Result<const void*> Plan::packed(uint32_t index, int threads) const {
   return static_cast<const void*>(data);
 }
 
+bool Plan::has_packs() const {
+  return !packs_.empty() || std::any_of(steps_.begin(), steps_.end(), [](const Step& s) {
+    return std::any_of(s.bodies.begin(), s.bodies.end(), [](const auto& b) { return b->has_packs(); });
+  });
+}
+
+void Plan::hold_packs(std::vector<std::shared_ptr<const void>>& out) const {
+  for (const Pack& pack : packs_) {
+    out.push_back(pack.packed);
+    for (const Weight& w : weights_of(pack)) {
+      const BytesPtr& source = w.range.source ? w.range.source : w.decoded.storage();
+      // What was borrowed may be other bytes by the time somebody compares addresses.
+      if (source && source->origin() != Bytes::Origin::borrowed) out.push_back(source);
+    }
+  }
+  for (const Step& s : steps_)
+    for (const auto& b : s.bodies) b->hold_packs(out);
+}
+
 void Plan::list_packs(std::vector<PackItem>& out, int threads) const {
   for (const Pack& pack : packs_) {
     PackItem item;
-    item.weights = weights_of(pack);
-    item.key = pack_key(form_of(pack), item.weights);
+    if (pack.name) {
+      item.key = pack.name->key;
+      item.source = pack.name->source;
+    } else {
+      item.weights = weights_of(pack);
+      item.key = pack_key(form_of(pack), item.weights);
+    }
     // What no run has packed yet is packed for the file alone.
     item.bytes = [this, &pack, threads]() -> Result<ByteRange> {
       if (const auto there = pack.packed->bytes()) return *there;

@@ -4,8 +4,11 @@
 // Values become slots (slot 0 is "absent"), nodes become steps in execution order. Steps are grouped into segments: all
 // shapes of a segment can be computed before its first step runs.
 #pragma once
+#include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -68,7 +71,15 @@ struct Pack {
   std::shared_ptr<const void> params;
   int64_t bytes;  // of the packed form
   std::shared_ptr<PackedWeight> packed;
+  // Of weights that are gone once the plan is made: what the pack file needs to know of them.
+  struct Name {
+    Digest key, source;
+  };
+  std::optional<Name> name = {};
 };
+
+// Copies of constants that would be gone, one for all who read them.
+using KeptConstants = std::map<std::pair<const void*, int64_t>, BytesPtr>;
 
 struct PlanOptions {
   std::span<const ir::NodeId> order;                          // execution order; must be topological
@@ -77,6 +88,10 @@ struct PlanOptions {
   std::span<const TypeDesc> input_types = {};                 // fallback for untyped inputs of a body
   const PackFile* packs = nullptr;                            // packed weights to use
   bool keep_wide = true;  // values between operators that compute in a wider type are not rounded
+  bool pack = true;       // kernels get constants in their own layout
+  int threads = 1;        // for packing what must be packed at once
+  const std::atomic<bool>* cancel = nullptr;
+  KeptConstants* kept = nullptr;  // of the enclosing plan
 };
 
 class Plan {
@@ -102,6 +117,9 @@ class Plan {
   Result<const void*> packed(uint32_t index, int threads) const;
   // The files whose pages this plan and its bodies read, each once.
   std::vector<BytesPtr> mapped_files() const;
+  // The packed weights of this plan and its bodies, and the memory they were made of where that stays.
+  void hold_packs(std::vector<std::shared_ptr<const void>>& out) const;
+  bool has_packs() const;
   // All packed weights of this plan and its bodies, to be written to a pack file.
   void list_packs(std::vector<PackItem>& out, int threads) const;
   Counters counters() const;

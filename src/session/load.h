@@ -20,6 +20,12 @@ struct LoadedModel {
   } phase_ns;
 };
 
+// Writes the optimised model where the options ask for it. `folder` is that of the model, empty if there is none.
+Status save_as_asked(const BytesPtr& bytes, ExternalData& external, const std::string& folder,
+                     const SessionOptions& options, std::vector<std::string>& warnings);
+// Writes the packed weights of a plan to a pack file.
+Status write_packs_of(const Plan& plan, const std::string& path, int threads);
+
 // packs may be null.
 Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const PackFile* packs,
                                const SessionOptions& options);

@@ -5,6 +5,7 @@
 #include "formats/onnx/reader.h"
 #include "formats/ort/reader.h"
 #include "ir/inline.h"
+#include "ir/patch.h"
 
 namespace tessera {
 namespace {
@@ -28,6 +29,7 @@ Status read_graph(BytesPtr bytes, ExternalData& external, const SessionOptions& 
   TRY_ASSIGN(model, from_ort ? ort::read_model(std::move(bytes), external, std::move(dims), standard)
                              : onnx::read_model(std::move(bytes), external, std::move(dims)));
   out.model = std::move(model);
+  TRY(external.check_given());
   timer.lap(out.phase_ns.parse);
   return ir::inline_functions(out.model);
 }
@@ -40,8 +42,12 @@ Status make_plan(std::span<const ir::NodeId> order, const ExternalData& external
   const auto& disabled = options.disabled_rewrites;
   plan_options.keep_wide =
       options.optimization_level > 0 && std::find(disabled.begin(), disabled.end(), "keep_wide") == disabled.end();
+  plan_options.pack = options.pack_weights;
+  plan_options.threads = options.threads > 0 ? options.threads : usable_processors();
+  plan_options.cancel = options.cancel_load.get();
   TRY_ASSIGN(plan, Plan::build(out.model.graph, plan_options, out.counters));
   out.plan = std::move(plan);
+  ir::Annotator(*out.model.graph).forget_passing_weights();
   out.counters += external.counters();
   timer.lap(out.phase_ns.plan);
   return {};

@@ -66,6 +66,15 @@ Status SessionOptions::set(const std::string& key, const std::string& value) {
      : key == "session.max_run_bytes"  ? max_run_bytes
                                        : most_rewrites) = bytes;
   }
+  if (key == "session.pack_cache_dir") {
+    pack_cache_dir = value;
+  } else if (key == "session.guard_mapped_files" || key == "session.disable_prepacking" ||
+             key == "session.external_initializers_borrow" ||
+             key == "session.save_external_prepacked_constant_initializers") {
+    if (value != "0" && value != "1") return invalid("{} is {}, wanted 0 or 1", key, quote(value));
+    if (key == "session.guard_mapped_files") copy_mapped_files = value == "1";
+    if (key == "session.disable_prepacking") pack_weights = value == "0";
+  }
   config[key] = value;
   return {};
 }

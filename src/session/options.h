@@ -1,5 +1,7 @@
 // Options of a session: the few we act on as fields, every other key kept as text.
 #pragma once
+#include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -8,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/cpu.h"
 #include "base/status.h"
+#include "core/tensor.h"
 #include "ops/custom.h"
 #include "passes/settings.h"
 #include "runtime/order.h"
@@ -33,6 +36,24 @@ struct SessionOptions {
   std::string log_id, profile_prefix;
   CustomOps custom_ops;  // looked at before the library's own
   int64_t max_tensor_bytes = INT64_MAX, max_run_bytes = INT64_MAX;
+
+  // Files of external data that are read piece by piece.
+  struct Reader {
+    uint64_t size;
+    std::function<Status(uint64_t offset, size_t length, void* to)> read;
+  };
+  std::map<std::string, Reader> external_readers;
+  // Take the place of initializers of the main graph. A required one must be in the model.
+  struct Given {
+    Tensor tensor;
+    bool required;
+  };
+  std::map<std::string, Given> given_initializers;
+  std::string optimized_model_path;  // not empty: the optimised model is written there
+  std::string pack_cache_dir;        // not empty: packs of models without a pack file are kept there
+  bool pack_weights = true;
+  bool copy_mapped_files = false;  // files cannot hurt a run by being cut off, at the price of memory
+  std::shared_ptr<const std::atomic<bool>> cancel_load;
 
   // Stores a config entry and acts on the keys we know; a bad value of such a key is refused.
   Status set(const std::string& key, const std::string& value);

@@ -11,7 +11,20 @@ struct SavedPacks {
 };
 
 // Writes the packed weights of a session to `path`, atomically. Weights that no run has packed yet are packed one at a
-// time.
-Result<SavedPacks> save_packs(const Session& session, const std::string& path);
+// time. With `record_files`, weights are known again by size and time of their file; without, the bytes written depend
+// on nothing but the weights, which are known by the checksums the model states, or else by their content.
+Result<SavedPacks> save_packs(const Session& session, const std::string& path, bool record_files = true);
+
+struct SaveOptions {
+  std::string data_file;            // name of the file of external data, beside the model; empty: none
+  int64_t smallest_outside = 1024;  // bytes of an initializer that goes there
+  bool packs = false;               // also write MODEL.pack
+};
+
+// Writes the optimised model as standard .onnx to options.optimized_model_path: the data first, the model last, each
+// atomically. What no standard operator set can say is left as the model had it. `folder` is that of the model, empty
+// if there is none.
+Status save_optimised(const BytesPtr& bytes, ExternalData& external, const std::string& folder,
+                      const SessionOptions& options, const SaveOptions& save);
 
 }  // namespace tessera

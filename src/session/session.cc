@@ -16,57 +16,112 @@ auto guarded(F&& f) -> decltype(f()) {
   }
 }
 
-// The pack file that the options name. Null where there is none, or none that can be used.
-Result<std::shared_ptr<const PackFile>> open_packs(const Folder& folder, const std::string& model,
-                                                   const SessionOptions& options) {
-  if (options.pack_file == "off") return std::shared_ptr<const PackFile>();
-  const std::string name = options.pack_file == "auto" ? model + ".pack" : options.pack_file;
-  const auto read = [&]() -> Result<std::shared_ptr<const PackFile>> {
-    TRY_ASSIGN(bytes, folder.map(name));
-    TRY_ASSIGN(packs, PackFile::read(std::move(bytes)));
-    if (options.pack_verify) TRY(packs->verify());
-    return packs;
+using Packs = std::shared_ptr<const PackFile>;
+
+Result<Packs> read_packs(BytesPtr bytes, const SessionOptions& options) {
+  if (options.copy_mapped_files) {
+    TRY_ASSIGN(own, detached(bytes));
+    bytes = std::move(own);
+  }
+  TRY_ASSIGN(packs, PackFile::read(std::move(bytes)));
+  if (options.pack_verify) TRY(packs->verify());
+  return packs;
+}
+
+// The pack file that the options name: handed over like external data, or beside the model. Null where there is none,
+// or none that can be used.
+Result<Packs> open_packs(const Folder* folder, const std::string& model, const SessionOptions& options) {
+  const bool automatic = options.pack_file == "auto";
+  if (options.pack_file == "off" || !options.pack_weights || (automatic && !folder)) return Packs();
+  const std::string name = automatic ? model + ".pack" : options.pack_file;
+  const auto read = [&]() -> Result<Packs> {
+    if (const auto it = options.external_files.find(name); it != options.external_files.end())
+      return read_packs(it->second, options);
+    if (!folder) return error(Code::no_such_file, "a model loaded from memory has no folder");
+    TRY_ASSIGN(bytes, folder->map(name));
+    return read_packs(std::move(bytes), options);
   };
-  Result<std::shared_ptr<const PackFile>> packs = read();
+  Result<Packs> packs = read();
   if (packs.ok() || !options.pack_strict) return packs.ok() ? *packs : nullptr;
   return packs.take_status().in(quote(name));
+}
+
+Status check_cancelled(const SessionOptions& options) {
+  if (options.cancel_load && *options.cancel_load) return error(Code::canceled, "loading was cancelled");
+  return {};
+}
+
+// The name of a model among the cached packs: what it is, or where it is and since when.
+std::string cache_name(const BytesPtr& bytes, const std::string& path) {
+  Digest digest = digest_of(bytes->data(), path.empty() ? bytes->size() : 0);
+  if (!path.empty()) {
+    const std::string text = format("{};{};{}", path, bytes->size(), bytes->written_at());
+    digest = digest_of(text.data(), text.size());
+  }
+  return digest.str() + ".pack";
 }
 
 }  // namespace
 
 Result<std::shared_ptr<Session>> Session::open(const std::string& path, const SessionOptions& options) {
   return guarded([&]() -> Result<std::shared_ptr<Session>> {
-    TRY_ASSIGN(bytes, map_file(path));
-    TRY_ASSIGN(folder, Folder::open(folder_of(path)));
-    TRY_ASSIGN(packs, open_packs(*folder, path.substr(path.rfind('/') + 1), options));
-    Result<std::shared_ptr<Session>> session = create(std::move(bytes), ExternalData(folder), packs.get(), options);
+    TRY_ASSIGN(mapped, map_file(path));
+    Source source;
+    source.bytes = std::move(mapped);
+    if (options.copy_mapped_files) {
+      TRY_ASSIGN(own, detached(source.bytes));
+      source.bytes = std::move(own);
+    }
+    source.folder = folder_of(path);
+    source.name = path.substr(path.rfind('/') + 1);
+    Result<std::shared_ptr<Session>> session = create(source, options);
     if (!session.ok()) return session.take_status().in(quote(path));
     return session;
   });
 }
 
 Result<std::shared_ptr<Session>> Session::from_bytes(BytesPtr bytes, const SessionOptions& options) {
-  return guarded([&] { return create(std::move(bytes), ExternalData(), nullptr, options); });
+  return guarded([&]() -> Result<std::shared_ptr<Session>> { return create({std::move(bytes), {}, {}}, options); });
 }
 
-Result<std::shared_ptr<Session>> Session::create(BytesPtr bytes, ExternalData external, const PackFile* packs,
-                                                 const SessionOptions& options) {
+Result<ExternalData> Session::external_data(const SessionOptions& options, std::shared_ptr<Folder> folder) {
+  // Where files are that a model from memory, or from another folder, names.
+  const auto elsewhere = options.config.find("session.model_external_initializers_file_folder_path");
+  if (elsewhere != options.config.end() && !elsewhere->second.empty()) {
+    TRY_ASSIGN(other, Folder::open(elsewhere->second));
+    folder = std::move(other);
+  }
+  ExternalData external(std::move(folder));
   for (const auto& [name, file] : options.external_files) external.add_buffer(name, file);
+  for (const auto& [name, reader] : options.external_readers) external.add_reader(name, reader.size, reader.read);
+  for (const auto& [name, given] : options.given_initializers) external.give(name, given.tensor, given.required);
+  if (options.copy_mapped_files) external.copy_files();
   if (options.strict_external_data) {
     external.forbid_files();
     external.strict_links();
   }
+  return external;
+}
+
+Result<std::shared_ptr<Session>> Session::create(const Source& source, const SessionOptions& options) {
+  TRY(check_cancelled(options));
+  std::shared_ptr<Folder> folder;
+  if (!source.folder.empty()) {
+    TRY_ASSIGN(opened, Folder::open(source.folder));
+    folder = std::move(opened);
+  }
+  TRY_ASSIGN(packs, open_packs(folder.get(), source.name, options));
+  TRY_ASSIGN(external, external_data(options, folder));
   std::shared_ptr<Session> s(new Session);
   s->options_ = options;
-  TRY_ASSIGN(loaded, load_model(std::move(bytes), external, packs, options));
-  s->loaded_ = std::move(loaded);
-  if (const Counters c = s->loaded_.plan->counters(); options.pack_strict && c.packs_stale > 0)
-    return error(Code::fail,
-                 "{} packed weights are not of this model's weights; make the pack file again with `tessera pack`",
-                 c.packs_stale);
-  s->options_.external_files.clear();  // weights hold what they need of them
-  s->files_ = s->loaded_.plan->mapped_files();
   s->threads_ = options.threads > 0 ? options.threads : usable_processors();
+  TRY(s->load(source, external, packs, options));
+  TRY(check_cancelled(options));
+  TRY(save_as_asked(source.bytes, external, source.folder, options, s->warnings_));
+  s->options_.external_files.clear();  // weights hold what they need of them
+  s->options_.external_readers.clear();
+  s->options_.given_initializers.clear();
+  s->files_ = s->loaded_.plan->mapped_files();
   const ir::Graph& graph = *s->loaded_.model.graph;
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     const ir::ValueInfo& v = graph.value(graph.inputs()[i]);
@@ -76,6 +131,38 @@ Result<std::shared_ptr<Session>> Session::create(BytesPtr bytes, ExternalData ex
   }
   for (const ir::ValueId id : graph.outputs()) s->outputs_.push_back({graph.value(id).name, graph.value(id).fact});
   return s;
+}
+
+Status Session::load(const Source& source, ExternalData& external, Packs packs, const SessionOptions& options) {
+  const bool caches = !packs && !options.pack_cache_dir.empty() && options.pack_weights;
+  const std::string cache =
+      options.pack_cache_dir + "/" +
+      (caches ? cache_name(source.bytes, source.folder.empty() ? "" : source.folder + "/" + source.name)
+              : std::string());
+  const auto open_cache = [&] {
+    Result<std::shared_ptr<Bytes>> bytes = map_file(cache);
+    Result<Packs> read = bytes.ok() ? read_packs(std::move(*bytes), options) : bytes.take_status();
+    packs = read.ok() ? *read : nullptr;
+  };
+  if (caches) open_cache();
+  TRY_ASSIGN(loaded, load_model(source.bytes, external, packs.get(), options));
+  loaded_ = std::move(loaded);
+  const Counters c = loaded_.plan->counters();
+  if (options.pack_strict && !caches && c.packs_stale > 0)
+    return error(Code::fail,
+                 "{} packed weights are not of this model's weights; make the pack file again with `tessera pack`",
+                 c.packs_stale);
+  if (!caches || !(packs ? c.packs_stale > 0 : loaded_.plan->has_packs())) return {};
+  if (Status s = write_packs_of(*loaded_.plan, cache, threads_); !s.ok()) {
+    warnings_.push_back(format("packed weights are not cached: {}", s.message()));
+    return {};
+  }
+  open_cache();
+  if (!packs) return {};
+  loaded_ = {};  // what was packed only for this is gone before it is mapped
+  TRY_ASSIGN(again, load_model(source.bytes, external, packs.get(), options));
+  loaded_ = std::move(again);
+  return {};
 }
 
 Status Session::check_input(const ValueSpec& spec, const Value& value) const {

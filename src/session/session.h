@@ -55,11 +55,21 @@ class Session {
                    const RunOptions* options = nullptr, Profile* profile = nullptr);
   MemoryStats memory() const;
   int threads() const { return threads_; }
+  // What the user should know of how the session was made.
+  const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
   Session() = default;
-  static Result<std::shared_ptr<Session>> create(BytesPtr bytes, ExternalData external, const PackFile* packs,
-                                                 const SessionOptions& options);
+  // Where a model comes from. The folder is empty for one from memory.
+  struct Source {
+    BytesPtr bytes;
+    std::string folder, name;
+  };
+  static Result<std::shared_ptr<Session>> create(const Source& source, const SessionOptions& options);
+  static Result<ExternalData> external_data(const SessionOptions& options, std::shared_ptr<Folder> folder);
+  // Loads the model, and keeps its packs in the cache if the options want that.
+  Status load(const Source& source, ExternalData& external, std::shared_ptr<const PackFile> packs,
+              const SessionOptions& options);
   Status check_input(const ValueSpec& spec, const Value& value) const;
   Status run_plan(std::span<const Value> inputs, std::span<Value> outputs, const RunOptions* options, Profile* profile);
   std::unique_ptr<Context> acquire(std::span<const Value> inputs);
@@ -74,6 +84,7 @@ class Session {
   int threads_ = 1;
   SlabPool slabs_;
   mutable std::mutex mutex_;
+  std::vector<std::string> warnings_;
   std::vector<BytesPtr> files_;                 // mapped files that runs read
   std::vector<std::unique_ptr<Context>> idle_;  // most recently used last
   RunStats last_stats_;

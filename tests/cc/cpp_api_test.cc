@@ -173,6 +173,37 @@ TEST(CppApi, Options) {
   EXPECT_EQ(kept.end_profiling(), "");
 }
 
+TEST(CppApi, ExternalFilesOfEveryKind) {
+  const std::string model = tiny::add_relu("weights.bin");
+  const auto weights = std::make_shared<std::vector<float>>(std::vector<float>{1, -2, 3});
+  const auto first_sum = [&](const tessera::ExternalFile& file) {
+    tessera::Options options;
+    options.external_files = {file};
+    return load(model, options).run({{"x", Tensor({1, 3}, {0.f, 0.f, 0.f})}})["sum"].as<float>()[1];
+  };
+  tessera::ExternalFile kept{"weights.bin", weights->data(), 12};
+  kept.keeper = weights;
+  EXPECT_EQ(first_sum(kept), -2);
+  kept.keeper.reset();
+  EXPECT_EQ(weights.use_count(), 1);
+  tessera::ExternalFile read{"weights.bin", nullptr, 12};
+  read.read = [&](uint64_t offset, size_t length, void* to) {
+    std::memcpy(to, reinterpret_cast<const char*>(weights->data()) + offset, length);
+  };
+  EXPECT_EQ(first_sum(read), -2);
+  read.read = [](uint64_t, size_t, void*) { throw std::runtime_error("the line is dead"); };
+  EXPECT_THROW(first_sum(read), tessera::Error);
+  std::FILE* file = std::tmpfile();
+  std::fwrite("....", 1, 4, file);
+  std::fwrite(weights->data(), 4, 3, file);
+  std::fflush(file);
+  tessera::ExternalFile mapped{"weights.bin", nullptr, 12};
+  mapped.descriptor = fileno(file);
+  mapped.offset = 4;
+  EXPECT_EQ(first_sum(mapped), -2);
+  std::fclose(file);
+}
+
 TEST(CppApi, TellsOfMemory) {
   tessera::Session session = load(tiny::swapping(32, 3));
   session.run({{"x", Tensor({1, 32}, std::vector<float>(32))}});

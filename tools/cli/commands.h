@@ -14,6 +14,7 @@ void add_inspect(CLI::App& app, int& exit_code);
 void add_check(CLI::App& app, int& exit_code);
 void add_convert(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
+void add_optimize(CLI::App& app, int& exit_code);
 void add_pack(CLI::App& app, int& exit_code);
 void add_test(CLI::App& app, int& exit_code);
 

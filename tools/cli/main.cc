@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
   add_run(app, exit_code);
   add_inspect(app, exit_code);
   add_check(app, exit_code);
+  add_optimize(app, exit_code);
   add_pack(app, exit_code);
   add_convert(app, exit_code);
   add_bench(app, exit_code);

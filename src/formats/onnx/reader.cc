@@ -128,13 +128,17 @@ class ModelReader {
         case graph::name: name = f.bytes(); break;
         case graph::doc_string: doc = f.bytes(); break;
         case graph::initializer: {
-          TRY_ASSIGN(w, read_tensor_proto(f.bytes(), source_));
+          Source source = source_;
+          source.takes_given = depth == 0;
+          TRY_ASSIGN(w, read_tensor_proto(f.bytes(), source));
           TRY(check_name(w.name));
           TRY(builder.initializer(w.name, std::move(w.weight)));
           break;
         }
         case graph::sparse_initializer: {
           TRY_ASSIGN(w, read_sparse_tensor_proto(f.bytes(), source_));
+          TRY(w.weight.values.keep());
+          TRY(w.weight.indices.keep());
           w.weight.limit += 4 * static_cast<int64_t>(source_.bytes->size());
           TRY(check_name(w.name));
           if (Status s = w.weight.check(); !s.ok())
@@ -264,6 +268,7 @@ class ModelReader {
         case attribute::tensors: {
           note(f.tag() == attribute::t ? ir::AttrType::t : ir::AttrType::tensors);
           TRY_ASSIGN(w, read_tensor_proto(f.bytes(), source_));
+          TRY(w.weight.keep());  // operators hold on to their attributes
           list_in<Weight>(a).push_back(std::move(w.weight));
           break;
         }
@@ -271,6 +276,8 @@ class ModelReader {
         case attribute::sparse_tensors: {
           note(f.tag() == attribute::sparse_tensor ? ir::AttrType::sparse_tensor : ir::AttrType::sparse_tensors);
           TRY_ASSIGN(w, read_sparse_tensor_proto(f.bytes(), source_));
+          TRY(w.weight.values.keep());
+          TRY(w.weight.indices.keep());
           list_in<SparseWeight>(a).push_back(std::move(w.weight));
           break;
         }

@@ -135,13 +135,19 @@ Status attach_external(const Parts& p, const Source& source, Weight& w) {
   if (length && *length != size)
     return error(Code::fail, "external data {} has length {}, but {}{} takes {} bytes", quote(*location), *length,
                  name_of(w.dtype), w.shape.dims(), size);
-  TRY_ASSIGN(bytes, source.external->open(*location));
-  if (!range_inside(offset.value_or(0), size, bytes->size()))
-    return error(Code::fail, "external data {} has {} bytes, wanted {} at offset {}", quote(*location), bytes->size(),
-                 size, offset.value_or(0));
-  w.range = {bytes, offset.value_or(0), size};
+  TRY_ASSIGN(range, source.external->range(*location, offset.value_or(0), size));
+  w.range = std::move(range);
   w.location = *location;
   w.location_offset = offset.value_or(0);
+  return {};
+}
+
+// The client's tensor, in place of what the model says.
+Status attach_given(const Tensor& given, Weight& w) {
+  if (given.dtype() != w.dtype || given.shape() != w.shape)
+    return invalid("the tensor given for it is {}{}, wanted {}{}", name_of(given.dtype()), given.shape().dims(),
+                   name_of(w.dtype), w.shape.dims());
+  w = Weight::from(given);
   return {};
 }
 
@@ -292,6 +298,8 @@ Result<NamedWeight> read_tensor_proto(std::string_view message, const Source& so
     if (!bytes_for(out.weight.dtype, out.weight.shape.count()))
       return invalid_graph("{}{} has more bytes than 63 bits can count", name_of(out.weight.dtype),
                            out.weight.shape.dims());
+    if (const Tensor* given = source.takes_given && source.external ? source.external->given(out.name) : nullptr)
+      return attach_given(*given, out.weight);
     return p.external ? attach_external(p, source, out.weight) : attach_data(p, source, out.weight);
   };
   if (Status s = fill(); !s.ok()) return std::move(s).in(format("tensor {}", quote(out.name)));

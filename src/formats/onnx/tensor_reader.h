@@ -12,6 +12,7 @@ namespace tessera::onnx {
 struct Source {
   BytesPtr bytes;  // ranges of which weights refer to
   ExternalData* external;
+  bool takes_given = false;  // tensors may be replaced by what the client gave for their names
   ByteRange range_of(std::string_view part) const {
     return {bytes, static_cast<uint64_t>(part.data() - reinterpret_cast<const char*>(bytes->data())), part.size()};
   }

@@ -1,7 +1,10 @@
 #include "formats/onnx/writer.h"
 
+#include <optional>
 #include <protozero/pbf_reader.hpp>
 #include <protozero/pbf_writer.hpp>
+#include <unordered_set>
+#include <utility>
 
 #include "base/file.h"
 #include "formats/onnx/fields.h"
@@ -13,7 +16,7 @@ using protozero::pbf_writer;
 
 class ModelWriter {
  public:
-  explicit ModelWriter(const Model& model) : model_(model) {}
+  ModelWriter(const Model& model, const WriteOptions& options) : model_(model), options_(options) {}
 
   Result<std::string> write() {
     std::string out;
@@ -42,20 +45,20 @@ class ModelWriter {
     return out;
   }
 
-  static Status write_weight(pbf_writer& w, const Weight& weight, const std::string& name) {
+  Status write_weight(pbf_writer& w, const Weight& weight, const std::string& name) {
     for (const int64_t d : weight.shape.dims()) w.add_int64(tensor::dims, d);
     w.add_int32(tensor::data_type, static_cast<int32_t>(weight.dtype));
     add_text(w, tensor::name, name);
-    if (!weight.location.empty()) {
+    if (const std::optional<ExternalPlace> place = place_of(weight)) {
       const auto add = [&](const char* key, const std::string& value) {
         pbf_writer e(w, tensor::external_data);
         e.add_string(entry::key, key);
         e.add_string(entry::value, value);
       };
-      add("location", weight.location);
-      add("offset", format("{}", weight.location_offset));
+      add("location", place->location);
+      add("offset", format("{}", place->offset));
       add("length", format("{}", weight.bytes()));
-      if (!weight.checksum.empty()) add("checksum", weight.checksum);
+      if (!place->checksum.empty()) add("checksum", place->checksum);
       w.add_int32(tensor::data_location, 1);
       return {};
     }
@@ -68,6 +71,13 @@ class ModelWriter {
   }
 
  private:
+  // Where a weight stays, or goes; nothing if it is in the model.
+  std::optional<ExternalPlace> place_of(const Weight& weight) const {
+    if (const auto it = options_.places.find(&weight); it != options_.places.end()) return it->second;
+    if (weight.location.empty() || !options_.keep_references) return std::nullopt;
+    return ExternalPlace{weight.location, weight.location_offset, weight.checksum};
+  }
+
   static void add_text(pbf_writer& w, uint32_t field, const std::string& text) {
     if (!text.empty()) w.add_string(field, text);
   }
@@ -123,9 +133,10 @@ class ModelWriter {
     add_text(w, type::denotation, f.denotation);
   }
 
-  static void write_value_info(pbf_writer& w, uint32_t field, const ir::ValueInfo& v) {
+  void write_value_info(pbf_writer& w, uint32_t field, const ir::Graph& g, ir::ValueId id) {
+    const ir::ValueInfo& v = g.value(id);
     pbf_writer m(w, field);
-    m.add_string(value_info::name, v.name);
+    m.add_string(value_info::name, name_of(id));
     if (v.fact.kind != Kind::unknown) {
       pbf_writer t(m, value_info::type);
       write_type(t, v.fact);
@@ -133,26 +144,79 @@ class ModelWriter {
     add_kept(m, v.unknown);
   }
 
+  // The names that the values of a graph have in the file. A captured value is called as the enclosing graph calls it,
+  // and no other value is called like one of an enclosing graph.
+  struct Names {
+    const Names* outer;
+    const ir::Graph* graph;
+    std::vector<std::string> of;
+    std::unordered_set<std::string_view> taken;  // of live values
+
+    bool has(std::string_view name) const { return taken.count(name) || (outer && outer->has(name)); }
+  };
+  static Names name_values(const ir::Graph& g, const Names* outer) {
+    Names names{outer, &g, {}, {}};
+    names.of.reserve(g.values().size());
+    for (const ir::ValueInfo& v : g.values()) {
+      if (outer && v.source == ir::Source::captured) {
+        names.of.push_back(outer->of[v.outer]);
+        continue;
+      }
+      std::string name = v.name;
+      for (int i = 1; outer && !name.empty() && outer->has(name); ++i) {
+        name = format("{}_{}", v.name, i);
+        if (g.find(name) != ir::kNone) name = v.name;
+      }
+      names.of.push_back(std::move(name));
+    }
+    for (ir::ValueId id = 0; id < g.values().size(); ++id)
+      if (g.value(id).source != ir::Source::undefined) names.taken.insert(names.of[id]);
+    return names;
+  }
+  const std::string& name_of(ir::ValueId id) const {
+    static const std::string kAbsent;
+    return id == ir::kNone ? kAbsent : scope_->of[id];
+  }
+  // Runs f with the names of `g` in force.
+  template <class F>
+  Status in_scope(const ir::Graph& g, const Names* outer, F&& f) {
+    const Names names = name_values(g, outer);
+    const Names* const before = std::exchange(scope_, &names);
+    Status status = f();
+    scope_ = before;
+    return status;
+  }
+
+  bool is_written(const ir::Graph& g, ir::ValueId id) const {
+    const ir::ValueInfo& v = g.value(id);
+    if (v.source != ir::Source::initializer) return false;
+    return !options_.used_only || v.is_input || v.is_output || !g.readers(id).empty();
+  }
+
   Status write_graph(pbf_writer& w, const ir::Graph& g) {
+    return in_scope(g, scope_, [&] { return write_named_graph(w, g); });
+  }
+  Status write_named_graph(pbf_writer& w, const ir::Graph& g) {
+    const auto count = static_cast<ir::ValueId>(g.values().size());
     TRY(write_nodes(w, graph::node, g));
     add_text(w, graph::name, g.name());
-    for (const ir::ValueInfo& v : g.values()) {
-      if (v.source != ir::Source::initializer) continue;
-      const Weight& weight = g.weights()[v.weight];
+    for (ir::ValueId id = 0; id < count; ++id) {
+      if (!is_written(g, id)) continue;
+      const Weight& weight = *g.weight_of(id);
       pbf_writer t(w, weight.sparse ? graph::sparse_initializer : graph::initializer);
-      Status s = weight.sparse ? write_sparse(t, *weight.sparse, v.name) : write_weight(t, weight, v.name);
-      if (!s.ok()) return std::move(s).in(quote(v.name));
+      Status s = weight.sparse ? write_sparse(t, *weight.sparse, name_of(id)) : write_weight(t, weight, name_of(id));
+      if (!s.ok()) return std::move(s).in(quote(name_of(id)));
     }
     add_text(w, graph::doc_string, g.doc());
-    for (const ir::ValueId id : g.inputs()) write_value_info(w, graph::input, g.value(id));
+    for (const ir::ValueId id : g.inputs()) write_value_info(w, graph::input, g, id);
     // IR 3 wants every initializer among the inputs.
-    for (const ir::ValueInfo& v : g.values())
-      if (model_.ir_version < 4 && v.source == ir::Source::initializer && !v.is_input)
-        write_value_info(w, graph::input, v);
-    for (const ir::ValueId id : g.outputs()) write_value_info(w, graph::output, g.value(id));
-    for (const ir::ValueInfo& v : g.values())
-      if (v.source == ir::Source::node && !v.is_output && v.fact.kind != Kind::unknown)
-        write_value_info(w, graph::value_info, v);
+    for (ir::ValueId id = 0; id < count; ++id)
+      if (model_.ir_version < 4 && is_written(g, id) && !g.value(id).is_input) write_value_info(w, graph::input, g, id);
+    for (const ir::ValueId id : g.outputs()) write_value_info(w, graph::output, g, id);
+    for (ir::ValueId id = 0; id < count; ++id)
+      if (const ir::ValueInfo& v = g.value(id);
+          v.source == ir::Source::node && !v.is_output && v.fact.kind != Kind::unknown)
+        write_value_info(w, graph::value_info, g, id);
     add_kept(w, g.unknown());
     return {};
   }
@@ -177,12 +241,15 @@ class ModelWriter {
     for (const ir::NodeId id : order) {
       const ir::Node& n = g.node(id);
       pbf_writer m(w, field);
-      for (const ir::ValueId v : n.inputs) m.add_string(node::input, v == ir::kNone ? std::string() : g.value(v).name);
-      for (const ir::ValueId v : n.outputs)
-        m.add_string(node::output, v == ir::kNone ? std::string() : g.value(v).name);
+      if (n.written)
+        for (const int i : n.written->inputs)
+          m.add_string(node::input, name_of(i < 0 ? ir::kNone : n.inputs[static_cast<size_t>(i)]));
+      else
+        for (const ir::ValueId v : n.inputs) m.add_string(node::input, name_of(v));
+      for (const ir::ValueId v : n.outputs) m.add_string(node::output, name_of(v));
       add_text(m, node::name, n.name);
       m.add_string(node::op_type, n.op_type);
-      for (const ir::Attribute& a : n.attributes) {
+      for (const ir::Attribute& a : n.written ? n.written->attributes : n.attributes) {
         pbf_writer sub(m, node::attribute);
         if (Status s = write_attribute(sub, a); !s.ok()) return std::move(s).in(n.title());
       }
@@ -194,7 +261,7 @@ class ModelWriter {
   }
 
   // The name of a sparse tensor is that of its values.
-  static Status write_sparse(pbf_writer& w, const SparseWeight& s, const std::string& name = {}) {
+  Status write_sparse(pbf_writer& w, const SparseWeight& s, const std::string& name = {}) {
     {
       pbf_writer v(w, sparse::values);
       TRY(write_weight(v, s.values, name));
@@ -246,11 +313,14 @@ class ModelWriter {
   }
 
   Status write_function(pbf_writer& w, const Function& f) {
+    return in_scope(*f.body, nullptr, [&] { return write_named_function(w, f); });
+  }
+  Status write_named_function(pbf_writer& w, const Function& f) {
     w.add_string(function::name, f.name);
     add_text(w, function::domain, f.domain);
     add_text(w, function::overload, f.overload);
-    for (const ir::ValueId id : f.body->inputs()) w.add_string(function::input, f.body->value(id).name);
-    for (const ir::ValueId id : f.body->outputs()) w.add_string(function::output, f.body->value(id).name);
+    for (const ir::ValueId id : f.body->inputs()) w.add_string(function::input, name_of(id));
+    for (const ir::ValueId id : f.body->outputs()) w.add_string(function::output, name_of(id));
     for (const std::string& a : f.attribute_names) w.add_string(function::attribute, a);
     for (const ir::Attribute& a : f.attribute_defaults) {
       pbf_writer sub(w, function::attribute_proto);
@@ -258,18 +328,22 @@ class ModelWriter {
     }
     TRY(write_nodes(w, function::node, *f.body));
     add_opsets(w, function::opset_import, f.opsets);
-    for (const ir::ValueInfo& v : f.body->values())
-      if (v.fact.kind != Kind::unknown) write_value_info(w, function::value_info, v);
+    for (ir::ValueId id = 0; id < f.body->values().size(); ++id)
+      if (f.body->value(id).fact.kind != Kind::unknown) write_value_info(w, function::value_info, *f.body, id);
     add_kept(w, f.unknown);
     return {};
   }
 
   const Model& model_;
+  const WriteOptions& options_;
+  const Names* scope_ = nullptr;
 };
 
 }  // namespace
 
-Result<std::string> write_model(const Model& model) { return ModelWriter(model).write(); }
+Result<std::string> write_model(const Model& model, const WriteOptions& options) {
+  return ModelWriter(model, options).write();
+}
 
 Status save_model(const Model& model, const std::string& path) {
   TRY_ASSIGN(bytes, write_model(model));
@@ -279,7 +353,9 @@ Status save_model(const Model& model, const std::string& path) {
 Result<std::string> write_tensor(const Tensor& tensor, const std::string& name) {
   std::string out;
   pbf_writer w(out);
-  TRY(ModelWriter::write_weight(w, Weight::from(tensor), name));
+  const Model model;
+  const WriteOptions options;
+  TRY(ModelWriter(model, options).write_weight(w, Weight::from(tensor), name));
   return out;
 }
 
