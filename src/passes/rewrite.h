@@ -43,7 +43,7 @@ struct RewriteOptions {
   std::span<const std::string> disabled = {};  // names of rules
   int64_t most = INT64_MAX;                    // applications, to find a bad one by halving
   RewriteSettings settings = {};
-  int opset = 0;                               // not 0: only what a file of this default operator set can say
+  int opset = 0;  // not 0: only what a file of this default operator set can say
 };
 
 // How often each rule was applied.

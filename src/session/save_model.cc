@@ -74,7 +74,8 @@ Result<Model> optimised(const BytesPtr& bytes, ExternalData& external, const Ses
   TRY(infer(graph));
   const auto opset = static_cast<int>(std::max<int64_t>(1, model.opset("")));
   TRY_ASSIGN(counts, rewrite(graph, rewrite_rules(),
-                             {options.optimization_level, options.disabled_rewrites, options.most_rewrites, opset}));
+                             {options.optimization_level, options.disabled_rewrites, options.most_rewrites,
+                              options.rewrites, opset}));
   model.functions.clear();
   if (choose_opsets(model)) return std::move(model);
   return onnx::read_model(bytes, external);

@@ -163,7 +163,8 @@ class ModelWriter {
         continue;
       }
       std::string name = v.name;
-      for (int i = 1; outer && !name.empty() && outer->has(name); ++i) {
+      const bool own = outer && v.source != ir::Source::undefined;
+      for (int i = 1; own && !name.empty() && outer->has(name); ++i) {
         name = format("{}_{}", v.name, i);
         if (g.find(name) != ir::kNone) name = v.name;
       }

@@ -34,11 +34,8 @@ Status attach_external(const Table& t, const Source& source, Weight& w) {
   const std::string location(t.text(tensor::external_data_location));
   if (offset < 0) return invalid_graph("{}{} has no data", name_of(w.dtype), w.shape.dims());
   const auto size = static_cast<uint64_t>(w.bytes());
-  TRY_ASSIGN(bytes, source.external->open(location));
-  if (!range_inside(static_cast<uint64_t>(offset), size, bytes->size()))
-    return error(Code::fail, "external data {} has {} bytes, wanted {} at offset {}", quote(location), bytes->size(),
-                 size, offset);
-  w.range = {bytes, static_cast<uint64_t>(offset), size};
+  TRY_ASSIGN(range, source.external->range(location, static_cast<uint64_t>(offset), size));
+  w.range = std::move(range);
   w.location = location;
   w.location_offset = static_cast<uint64_t>(offset);
   return {};
