@@ -261,7 +261,7 @@ TESSERA_DOT HWY_INLINE void unit_vnni(const uint8_t* w, const ByteRow* rows, int
 #pragma GCC unroll 8
   for (int j = 0; j < kPieces; ++j) {
     const __m512i stored = _mm512_loadu_si512(w + j * kPiece);
-    if (kRows <= 2) __builtin_prefetch(w + 2048 + j * kPiece);
+    if (kRows <= 2) __builtin_prefetch(w + 1024 + j * kPiece);
 #pragma GCC unroll 4
     for (int p = 0; p < kParts; ++p) {
       __m512i codes = stored;
