@@ -21,9 +21,9 @@ Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const Pac
   TRY(infer(graph));
   TRY(start_custom(graph));
   timer.lap(out.phase_ns.infer);
-  TRY_ASSIGN(rewrites, rewrite(graph, rewrite_rules(),
-                               {options.optimization_level, options.disabled_rewrites, options.most_rewrites,
-                                options.rewrites}));
+  TRY_ASSIGN(rewrites,
+             rewrite(graph, rewrite_rules(),
+                     {options.optimization_level, options.disabled_rewrites, options.most_rewrites, options.rewrites}));
   out.rewrites = std::move(rewrites);
   timer.lap(out.phase_ns.rewrite);
   TRY_ASSIGN(order, choose_graph_order(graph, options.order));
