@@ -93,13 +93,14 @@ class RewriteCase : public ::testing::Test {
     ASSERT_TRUE(model.ok()) << model.status().message();
     const Result<std::string> bytes = onnx::write_model(*model);
     ASSERT_TRUE(bytes.ok());
-    const auto open = [&](int level) {
+    const auto open = [&](int level, const char* target) {
       SessionOptions options;
+      EXPECT_TRUE(options.set("session.cpu_target", target).ok());
       options.optimization_level = level;
       for (const auto& [key, value] : case_.options) EXPECT_TRUE(options.set(key, value).ok());
       return Session::from_bytes(borrow_bytes(bytes->data(), bytes->size()), options);
     };
-    const auto plain = open(0), rewritten = open(99);
+    const auto plain = open(0, "avx512"), rewritten = open(99, "avx512");
     ASSERT_TRUE(plain.ok()) << plain.status().message();
     ASSERT_TRUE(rewritten.ok()) << rewritten.status().message();
     EXPECT_TRUE((*plain)->loaded().rewrites.empty());
@@ -109,6 +110,11 @@ class RewriteCase : public ::testing::Test {
     EXPECT_EQ(left, case_.expect);
     EXPECT_TRUE(ir::verify(*(*rewritten)->model().graph).ok());
     compare(**plain, **rewritten);
+    for (const char* target : {"scalar", "sse4", "avx2"}) {
+      const auto other = open(99, target);
+      ASSERT_TRUE(other.ok()) << other.status().message();
+      compare(**plain, **other);
+    }
   }
 
  private:

@@ -2,6 +2,7 @@
 #include "core/convert.h"
 #include "kernels/conv_stage.h"
 #include "kernels/gemm_i8.h"
+#include "kernels/quantize.h"
 #include "kernels/requantize.h"
 #include "ops/elementwise.h"
 #include "ops/nn/conv_shape.h"
@@ -162,6 +163,73 @@ Status compute_integer(const ConvParams& p, Call& call) {
       [](int64_t, int64_t, int64_t, int64_t, int64_t, const Place&) {});
 }
 
+// One filter for each channel, in floats: whole numbers below 2^24 are exact there. Channels are taken a few at a time.
+struct Depthwise {
+  static constexpr int64_t kMostTaps = (1 << 24) / (255 * 255);
+  int64_t in, out, taps, channels;  // channels: at a time
+  // Where the parts of a lane's scratch start, after the input.
+  int64_t weights, packed, sums, whole_sums, own, end;
+
+  static bool takes(const ConvShape& s) {
+    return s.groups > 1 && s.groups == s.channels && s.groups == s.out_channels &&
+           s.kernel[0] * s.kernel[1] * s.kernel[2] <= kMostTaps;
+  }
+  explicit Depthwise(const ConvShape& s)
+      : in(s.in[0] * s.in[1] * s.in[2]),
+        out(s.out[0] * s.out[1] * s.out[2]),
+        taps(s.kernel[0] * s.kernel[1] * s.kernel[2]) {
+    constexpr int64_t kFloats = 1 << 17, kTogether = 16;
+    const int64_t fit = kFloats / std::max<int64_t>(1, in + out) / kTogether * kTogether;
+    channels = std::min(s.channels, std::max(kTogether, fit));
+    const ConvShape whole = part(s, channels), rest = part(s, std::max<int64_t>(1, s.channels % channels));
+    weights = round_up(channels * in * 4, 64);
+    packed = weights + round_up(channels * taps * 4, 64);
+    sums = packed + round_up(static_cast<int64_t>(std::max(conv_packed_bytes(whole), conv_packed_bytes(rest))), 64);
+    whole_sums = sums + round_up(channels * out * 4, 64);
+    own = whole_sums + round_up(out * 4, 64);
+    end = own + static_cast<int64_t>(std::max(conv_scratch_bytes(whole), conv_scratch_bytes(rest)));
+  }
+  static ConvShape part(ConvShape s, int64_t channels) {
+    s.batch = 1;
+    s.channels = s.out_channels = s.groups = channels;
+    return s;
+  }
+};
+
+// done(sample, channel, sums) gets the sums of one channel.
+template <class Done>
+Status convolve_depthwise(Call& call, const ConvShape& s, Done&& done) {
+  const Depthwise work(s);
+  const std::vector<int32_t> xz = zero_points(call, kXZero), wz = zero_points(call, kWZero);
+  const int64_t parts = ceil_div(s.channels, work.channels);
+  call.parallel(s.batch * parts, [&](int64_t chunk, int lane) {
+    if (call.cancelled()) return;
+    const int64_t sample = chunk / parts, first = chunk % parts * work.channels;
+    const ConvShape part = Depthwise::part(s, std::min(work.channels, s.channels - first));
+    auto* scratch = call.scratch<std::byte>(lane);
+    const auto floats = [&](int64_t at) { return reinterpret_cast<float*>(scratch + at); };
+    const ByteScale from{1, static_cast<float>(xz[0]), call.dtype(kX) == DType::i8};
+    dequantize_bytes(call.target(), from, call.in<uint8_t>(kX) + (sample * s.channels + first) * work.in,
+                     part.channels * work.in, floats(0));
+    for (int64_t c = 0; c < part.channels; ++c) {
+      const ByteScale w{1, static_cast<float>(wz[wz.size() == 1 ? 0 : static_cast<size_t>(first + c)]),
+                        call.dtype(kW) == DType::i8};
+      dequantize_bytes(call.target(), w, call.in<uint8_t>(kW) + (first + c) * work.taps, work.taps,
+                       floats(work.weights) + c * work.taps);
+    }
+    conv_pack(part, floats(work.weights), floats(work.packed), 1);
+    conv_f32(call.target(), 1, part, floats(0), floats(work.packed), nullptr, GemmActivation::none, floats(work.sums),
+             scratch + work.own);
+    auto* sums = reinterpret_cast<int32_t*>(scratch + work.whole_sums);
+    for (int64_t c = 0; c < part.channels; ++c) {
+      const float* from_sums = floats(work.sums) + c * work.out;
+      for (int64_t i = 0; i < work.out; ++i) sums[i] = static_cast<int32_t>(from_sums[i]);
+      done(sample, first + c, sums);
+    }
+  });
+  return call.cancelled() ? call.stopped() : Status{};
+}
+
 Status compute_qlinear(const ConvParams& p, Call& call) {
   const ConvShape s = conv_shape(p, call.shape(kX), call.shape(kW));
   if (call.out_count(0) == 0) return {};
@@ -172,26 +240,30 @@ Status compute_qlinear(const ConvParams& p, Call& call) {
   const auto zero = static_cast<float>(integer_at(call, kYZero, 0));
   const bool is_signed = call.out_dtype(0) == DType::i8;
   auto* y = call.out<uint8_t>(0);
+  const auto quantize = [&](int64_t b, int64_t c, int64_t first, int64_t count, const int32_t* sums) {
+    const float scale = x_scale * w_scale[call.count(kWScale) == 1 ? 0 : c] / y_scale;
+    const Requantize r{&scale, 0, bias ? bias[c] : 0, zero, is_signed};
+    requantize(call.target(), r, sums, count, y + (b * s.out_channels + c) * work.pixels + first);
+  };
+  if (Depthwise::takes(s))
+    return convolve_depthwise(call, s,
+                              [&](int64_t b, int64_t c, const int32_t* sums) { quantize(b, c, 0, work.pixels, sums); });
   return convolve(
       call, s, kW, kXZero, kWZero,
       [&](int64_t, int64_t, int64_t, int lane) {
         return Place{reinterpret_cast<int32_t*>(call.scratch<uint8_t>(lane) + work.sums), work.block};
       },
       [&](int64_t b, int64_t channel, int64_t channels, int64_t first, int64_t count, const Place& sums) {
-        for (int64_t k = 0; k < channels; ++k) {
-          const int64_t c = channel + k;
-          const float scale = x_scale * w_scale[call.count(kWScale) == 1 ? 0 : c] / y_scale;
-          const Requantize r{&scale, 0, bias ? bias[c] : 0, zero, is_signed};
-          requantize(call.target(), r, sums.at + k * sums.step, count,
-                     y + (b * s.out_channels + c) * work.pixels + first);
-        }
+        for (int64_t k = 0; k < channels; ++k) quantize(b, channel + k, first, count, sums.at + k * sums.step);
       });
 }
 
 template <int W>
 int64_t scratch(const void* params, const ScratchCall& in) {
   if (in[W]->count() == 0) return 0;
-  const Work work(conv_shape(*static_cast<const ConvParams*>(params), *in[0], *in[W]));
+  const ConvShape s = conv_shape(*static_cast<const ConvParams*>(params), *in[0], *in[W]);
+  if (W == kW && Depthwise::takes(s)) return Depthwise(s).end;
+  const Work work(s);
   return W == kW ? work.end : work.sums;
 }
 

@@ -105,10 +105,23 @@ struct ByteMatrices {
   int a, a_zero, b, b_zero;
 };
 
-// Products of all matrices of a batch, modulo 2^32. Before each, place(i) tells where matrix i of the output goes;
-// after it, done(i, a_index, b_index) is called.
-template <class Place, class Done>
-Status integer_products(Call& call, const MatMulBatch& p, const ByteMatrices& in, Place&& place, Done&& done) {
+// A part of a product: rows from `row` on and columns from `column` on, which begins a panel of the packed matrix.
+inline GemmI8 part_of(GemmI8 g, int64_t row, int64_t rows, int64_t column, int64_t columns, int32_t* c, int64_t ldc) {
+  g.m = rows;
+  g.n = columns;
+  g.a = static_cast<const uint8_t*>(g.a) + row * g.lda;
+  g.packed_b = static_cast<const uint8_t*>(g.packed_b) + gemm_i8_packed_bytes(column, g.k);
+  if (g.a_zero.values) g.a_zero.values += row * g.a_zero.step;
+  if (g.b_zero.values) g.b_zero.values += column * g.b_zero.step;
+  g.c = c;
+  g.ldc = ldc;
+  return g;
+}
+
+// Calls multiply(g, i, a_index, b_index) for all matrices of a batch: g is the product that makes matrix i of the
+// output, modulo 2^32, but for the place where it goes.
+template <class Multiply>
+Status each_integer_product(Call& call, const MatMulBatch& p, const ByteMatrices& in, Multiply&& multiply) {
   const LineZeros a_zero(call, in.a_zero), b_zero(call, in.b_zero);
   const auto *a = call.in<uint8_t>(in.a), *b = call.in<uint8_t>(in.b);
   GemmI8 g;
@@ -136,11 +149,20 @@ Status integer_products(Call& call, const MatMulBatch& p, const ByteMatrices& in
     g.a = a + ia * p.m * p.k;
     g.a_zero = a_zero.of(ia, p.m);
     g.b_zero = b_zero.of(ib, p.n);
+    multiply(static_cast<const GemmI8&>(g), i, ia, ib);
+  });
+  return {};
+}
+
+// Products of all matrices of a batch, modulo 2^32. Before each, place(i) tells where matrix i of the output goes;
+// after it, done(i, a_index, b_index) is called.
+template <class Place, class Done>
+Status integer_products(Call& call, const MatMulBatch& p, const ByteMatrices& in, Place&& place, Done&& done) {
+  return each_integer_product(call, p, in, [&](GemmI8 g, int64_t i, int64_t ia, int64_t ib) {
     g.c = place(i);
     gemm_i8(call.target(), call.threads(), g);
     done(i, ia, ib);
   });
-  return {};
 }
 
 // For an operator whose input B is the right matrix.

@@ -42,26 +42,33 @@ class Multiplier {
   PerLine<float> a_, b_, y_;
 };
 
+// Of the product, summed and quantized at a time. Columns are whole panels of the packed matrix.
+constexpr int64_t kTileRows = 48, kTileColumns = 512;
+
 // Bytes to bytes.
 Status compute_bytes(Call& call) {
   const MatMulBatch p(call.shape(kA), call.shape(kB), call.out_shape(0));
   const Multiplier multiplier(call);
-  std::vector<int32_t> sums(static_cast<size_t>(p.m * p.n));
-  std::vector<float> scale(static_cast<size_t>(p.n));
   auto* y = call.out<uint8_t>(0);
-  Requantize r;
-  r.scale = scale.data();
-  r.scale_step = 1;
-  r.zero = PerLine<float>(call, kYZero, 0).at(0, 0, 1);
-  r.is_signed = call.out_dtype(0) == DType::i8;
-  return integer_products(
-      call, p, {kA, kAZero, kB, kBZero}, [&](int64_t) { return sums.data(); },
-      [&](int64_t i, int64_t ia, int64_t ib) {
-        for (int64_t row = 0; row < p.m; ++row) {
-          for (int64_t j = 0; j < p.n && (row == 0 || !multiplier.one_row()); ++j)
-            scale[static_cast<size_t>(j)] = multiplier.at(p, ia, row, ib, j);
-          requantize(call.target(), r, sums.data() + row * p.n, p.n, y + (i * p.m + row) * p.n);
-        }
+  const float zero = PerLine<float>(call, kYZero, 0).at(0, 0, 1);
+  const bool is_signed = call.out_dtype(0) == DType::i8;
+  const int64_t across = ceil_div(p.n, kTileColumns);
+  return each_integer_product(
+      call, p, {kA, kAZero, kB, kBZero}, [&](const GemmI8& g, int64_t i, int64_t ia, int64_t ib) {
+        call.parallel(ceil_div(p.m, kTileRows) * across, [&](int64_t chunk, int) {
+          const int64_t row = chunk / across * kTileRows, column = chunk % across * kTileColumns;
+          alignas(64) int32_t sums[kTileRows * kTileColumns];
+          float scale[kTileColumns];
+          const GemmI8 tile = part_of(g, row, std::min(kTileRows, p.m - row), column,
+                                      std::min(kTileColumns, p.n - column), sums, kTileColumns);
+          gemm_i8(call.target(), 1, tile);
+          const Requantize r{scale, 1, 0, zero, is_signed};
+          for (int64_t k = 0; k < tile.m; ++k) {
+            for (int64_t j = 0; j < tile.n && (k == 0 || !multiplier.one_row()); ++j)
+              scale[j] = multiplier.at(p, ia, row + k, ib, column + j);
+            requantize(call.target(), r, sums + k * kTileColumns, tile.n, y + (i * p.m + row + k) * p.n + column);
+          }
+        });
       });
 }
 
