@@ -259,6 +259,9 @@ void gemm_block(const Problem& g, int64_t i0, int64_t i1, int64_t p0, int64_t p1
   }
 }
 
+// Elements of a panel after which memory that is asked for now is there, for a few rows.
+constexpr int64_t kFewAhead = 1024;
+
 // A few rows against kPanels panels from p on, or against kVecs vectors of one panel: independent sums, eight vectors
 // or more in flight, so that neither the latency of a multiply-add nor that of memory shows.
 template <class P, int kRows, int kPanels, int kVecs, int kSteps>
@@ -268,6 +271,7 @@ HWY_INLINE void few_panels(const Problem& g, int64_t p, int panels, int pass, fl
   const D d;
   constexpr int kLanes = static_cast<int>(hn::MaxLanes(D())), kSums = kPanels * kVecs;
   constexpr int64_t kWidth = kPanels * kPanelWidth;
+  constexpr bool kFetch = is_narrow<P> && kPanels < 4;  // more streams, or more bytes, reach far enough by themselves
   const int64_t panel = g.k * kPanelWidth;
   int64_t at[kPanels];
 #pragma GCC unroll 4
@@ -282,7 +286,9 @@ HWY_INLINE void few_panels(const Problem& g, int64_t p, int panels, int pass, fl
 #pragma GCC unroll 8
       for (int i = 0; i < kSums; ++i) acc[s][r][i] = hn::Zero(d);
   int64_t k = g.k;
-  for (; k >= kSteps; k -= kSteps, a += kSteps, b += kSteps * kPanelWidth)
+  for (; k >= kSteps; k -= kSteps, a += kSteps, b += kSteps * kPanelWidth) {
+#pragma GCC unroll 4
+    for (int i = 0; kFetch && i < kPanels; ++i) __builtin_prefetch(b + at[i] + kFewAhead);
 #pragma GCC unroll 8
     for (int s = 0; s < kSteps; ++s)
 #pragma GCC unroll 8
@@ -291,6 +297,7 @@ HWY_INLINE void few_panels(const Problem& g, int64_t p, int panels, int pass, fl
 #pragma GCC unroll 4
         for (int r = 0; r < kRows; ++r) acc[s][r][i] = hn::MulAdd(hn::Set(d, a[r * g.lda + s]), v, acc[s][r][i]);
       }
+  }
   for (; k > 0; --k, ++a, b += kPanelWidth)
 #pragma GCC unroll 8
     for (int i = 0; i < kSums; ++i) {

@@ -120,7 +120,10 @@ class HalfPiece {
   }
   void store(Float16* to, int64_t n) {
     f32_to_f16(target_, values_, bits_, n);
-    for (int64_t i = 0; i < n; ++i) to[i * step_].bits = bits_[i];
+    if (step_ == 1)
+      std::memcpy(to, bits_, static_cast<size_t>(n) * sizeof *bits_);
+    else
+      for (int64_t i = 0; i < n; ++i) to[i * step_].bits = bits_[i];
   }
   void apply(Binary op, float right, int64_t n) { binary_f32(target_, op, values_, 1, &right, 0, values_, n); }
   void apply(Unary op, int64_t n) { unary_f32(target_, op, values_, values_, n); }
