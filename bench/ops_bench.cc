@@ -125,6 +125,34 @@ void add_convolutions(std::vector<Case>& out) {
   add_layers(out, "other", kOther);
 }
 
+// Pools of a map, which have no weights; the operation is one per tap.
+void add_pools(std::vector<Case>& out) {
+  struct Window {
+    const char* op;
+    int64_t channels, size, kernel, stride, pad;
+  };
+  constexpr Window kWindows[] = {{"MaxPool", 64, 112, 3, 2, 1},     {"MaxPool", 64, 56, 2, 2, 0},
+                                 {"MaxPool", 8, 28, 2, 2, 0},       {"MaxPool", 16, 14, 3, 3, 0},
+                                 {"MaxPool", 192, 28, 3, 1, 1},     {"AveragePool", 192, 28, 3, 1, 1},
+                                 {"AveragePool", 128, 56, 2, 2, 0}, {"GlobalAveragePool", 2048, 7, 7, 1, 0}};
+  for (const Window& w : kWindows) {
+    const int64_t side = (w.size + 2 * w.pad - w.kernel) / w.stride + 1;
+    Case c;
+    c.group = "pool";
+    c.op = w.op;
+    c.name = c.op + " " + joined({w.kernel, w.kernel}) + "s" + std::to_string(w.stride) + " " +
+             std::to_string(w.channels) + " @" + std::to_string(w.size);
+    c.x = {1, w.channels, w.size, w.size};
+    c.y = {1, w.channels, side, side};
+    if (c.op != "GlobalAveragePool")
+      c.attributes = {ir::Attribute::integers("kernel_shape", {w.kernel, w.kernel}),
+                      ir::Attribute::integers("pads", {w.pad, w.pad, w.pad, w.pad}),
+                      ir::Attribute::integers("strides", {w.stride, w.stride})};
+    c.operations = static_cast<double>(w.channels * side * side * w.kernel * w.kernel);
+    out.push_back(c);
+  }
+}
+
 Result<Tensor> weights_of(const Case& c) {
   TRY_ASSIGN(t, Tensor::allocate(c.w_type, Shape(c.w)));
   uint32_t state = 12345;
@@ -143,14 +171,16 @@ Status write(const Case& c, const std::string& path) {
   const auto dims = [](const std::vector<int64_t>& sizes) { return std::vector<Dim>(sizes.begin(), sizes.end()); };
   TRY(g.input("x", Fact::tensor(c.x_type, dims(c.x))));
   g.output("y", Fact::tensor(c.w_type == DType::f32 ? DType::f32 : DType::i32, dims(c.y)));
-  TRY_ASSIGN(w, weights_of(c));
-  TRY(g.initializer("w", Weight::from(w)));
+  if (!c.w.empty()) {
+    TRY_ASSIGN(w, weights_of(c));
+    TRY(g.initializer("w", Weight::from(w)));
+  }
   ir::Node n;
   n.op_type = c.op;
   n.name = "node";
   n.attributes = c.attributes;
   const std::string_view in[] = {"x", "w"}, out[] = {"y"};
-  TRY(g.node(std::move(n), in, out));
+  TRY(g.node(std::move(n), std::span(in, c.w.empty() ? 1 : 2), out));
   Model model;
   model.ir_version = 8;
   model.opsets = {{"", 13}};
@@ -256,6 +286,7 @@ int main(int argc, char** argv) {
   std::vector<Case> cases;
   add_products(cases);
   add_convolutions(cases);
+  add_pools(cases);
   const std::string path = (fs::temp_directory_path() / format("ops_bench_{}.onnx", int64_t{getpid()})).string();
   std::vector<std::pair<std::string, Group>> groups;
   for (const Case& c : cases) {
