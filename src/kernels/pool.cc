@@ -157,9 +157,18 @@ HWY_NOINLINE void output_row(const PoolShape& s, const PoolRows& r, const float*
   for (; o + kLanes <= n; o += kLanes)
     hn::StoreU(finished<Join>(r, join_columns<Join, kTaps, kStride>(s, line, o), rows, o, kLanes), d, to + o);
   if (o == n) return;
+  if (n >= kLanes) {
+    // Overlaps the vector before it.
+    o = n - kLanes;
+    hn::StoreU(finished<Join>(r, join_columns<Join, kTaps, kStride>(s, line, o), rows, o, kLanes), d, to + o);
+    return;
+  }
   HWY_ALIGN float rest[kLanes];
-  hn::Store(finished<Join>(r, join_columns<Join, kTaps, kStride>(s, line, o), rows, o, n - o), d, rest);
-  for (int64_t i = o; i < n; ++i) to[i] = rest[i - o];
+  hn::Store(finished<Join>(r, join_columns<Join, kTaps, kStride>(s, line, 0), rows, 0, n), d, rest);
+  const hn::CappedTag<float, 4> d4;
+  constexpr int64_t kFour = hn::MaxLanes(hn::CappedTag<float, 4>());
+  for (; o + kFour <= n; o += kFour) hn::StoreU(hn::Load(d4, rest + o), d4, to + o);
+  for (; o < n; ++o) to[o] = rest[o];
 }
 
 using OutputRow = void(const PoolShape&, const PoolRows&, const float*, int64_t);
