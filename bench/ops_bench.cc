@@ -21,8 +21,9 @@ struct Case {
   std::vector<int64_t> x, w, y;
   DType x_type = DType::f32, w_type = DType::f32;
   std::vector<ir::Attribute> attributes;
-  double operations = 0;   // multiply-adds, twice
-  int64_t read_bytes = 0;  // of weights, if reading them may be the limit
+  double operations = 0;    // multiply-adds, twice
+  int64_t read_bytes = 0;   // of weights, if reading them may be the limit
+  bool seven_bits = false;  // signed weights of -64 to 63
 };
 
 std::string joined(std::initializer_list<int64_t> sizes) {
@@ -65,6 +66,11 @@ void add_products(std::vector<Case>& out) {
              {k, n},          {m, n},
              DType::u8,       w_type};
       c.operations = 2.0 * static_cast<double>(m * n) * static_cast<double>(k);
+      out.push_back(c);
+      if (w_type != DType::i8) continue;
+      c.group = "int7";
+      c.name = "MatMulInteger u8s7 " + joined({m, n, k});
+      c.seven_bits = true;
       out.push_back(c);
     }
   }
@@ -161,7 +167,8 @@ Result<Tensor> weights_of(const Case& c) {
     if (c.w_type == DType::f32)
       static_cast<float*>(t.mutable_data())[i] = static_cast<float>(state >> 8) / 8388608.0f - 1.0f;
     else
-      static_cast<uint8_t*>(t.mutable_data())[i] = static_cast<uint8_t>(state >> 24);
+      static_cast<uint8_t*>(t.mutable_data())[i] =
+          static_cast<uint8_t>((state >> (c.seven_bits ? 25 : 24)) - (c.seven_bits ? 64 : 0));
   }
   return t;
 }

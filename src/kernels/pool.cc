@@ -46,9 +46,15 @@ constexpr int64_t kLanes = hn::MaxLanes(D());
 
 struct Largest {
   static constexpr float kStart = -std::numeric_limits<float>::infinity();
+  // NaN stays.
   template <class Vec>
   static HWY_INLINE Vec join(Vec best, Vec v) {
-    return hn::IfThenElse(hn::Eq(best, best), hn::Max(best, v), best);  // of two operands Max prefers a NaN second
+#if HWY_TARGET == HWY_SCALAR
+    const Vec larger = hn::IfThenElse(hn::Ge(best, v), best, v);
+#else
+    const Vec larger = hn::Max(best, v);  // v, if it is NaN
+#endif
+    return hn::IfThenElse(hn::Eq(best, best), larger, best);
   }
 };
 struct Sum {
