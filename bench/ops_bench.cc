@@ -26,6 +26,7 @@ struct Case {
   int64_t read_bytes = 0;  // of weights, if reading them may be the limit
   std::string domain = {};
   int64_t scales = 0;  // a third input of that many
+  bool seven_bits = false;  // signed weights of -64 to 63
 };
 
 std::string joined(std::initializer_list<int64_t> sizes) {
@@ -69,6 +70,11 @@ void add_products(std::vector<Case>& out) {
              DType::u8,       w_type,
              DType::i32};
       c.operations = 2.0 * static_cast<double>(m * n) * static_cast<double>(k);
+      out.push_back(c);
+      if (w_type != DType::i8) continue;
+      c.group = "int7";
+      c.name = "MatMulInteger u8s7 " + joined({m, n, k});
+      c.seven_bits = true;
       out.push_back(c);
     }
   }
@@ -173,6 +179,34 @@ void add_convolutions(std::vector<Case>& out) {
   add_layers(out, "other", kOther);
 }
 
+// Pools of a map, which have no weights; the operation is one per tap.
+void add_pools(std::vector<Case>& out) {
+  struct Window {
+    const char* op;
+    int64_t channels, size, kernel, stride, pad;
+  };
+  constexpr Window kWindows[] = {{"MaxPool", 64, 112, 3, 2, 1},     {"MaxPool", 64, 56, 2, 2, 0},
+                                 {"MaxPool", 8, 28, 2, 2, 0},       {"MaxPool", 16, 14, 3, 3, 0},
+                                 {"MaxPool", 192, 28, 3, 1, 1},     {"AveragePool", 192, 28, 3, 1, 1},
+                                 {"AveragePool", 128, 56, 2, 2, 0}, {"GlobalAveragePool", 2048, 7, 7, 1, 0}};
+  for (const Window& w : kWindows) {
+    const int64_t side = (w.size + 2 * w.pad - w.kernel) / w.stride + 1;
+    Case c;
+    c.group = "pool";
+    c.op = w.op;
+    c.name = c.op + " " + joined({w.kernel, w.kernel}) + "s" + std::to_string(w.stride) + " " +
+             std::to_string(w.channels) + " @" + std::to_string(w.size);
+    c.x = {1, w.channels, w.size, w.size};
+    c.y = {1, w.channels, side, side};
+    if (c.op != "GlobalAveragePool")
+      c.attributes = {ir::Attribute::integers("kernel_shape", {w.kernel, w.kernel}),
+                      ir::Attribute::integers("pads", {w.pad, w.pad, w.pad, w.pad}),
+                      ir::Attribute::integers("strides", {w.stride, w.stride})};
+    c.operations = static_cast<double>(w.channels * side * side * w.kernel * w.kernel);
+    out.push_back(c);
+  }
+}
+
 Result<Tensor> weights_of(const Case& c) {
   TRY_ASSIGN(t, Tensor::allocate(c.w_type, Shape(c.w)));
   uint32_t state = 12345;
@@ -184,7 +218,8 @@ Result<Tensor> weights_of(const Case& c) {
     else if (c.w_type == DType::f16)
       static_cast<uint16_t*>(t.mutable_data())[i] = float_to_f16(real);
     else
-      static_cast<uint8_t*>(t.mutable_data())[i] = static_cast<uint8_t>(state >> 24);
+      static_cast<uint8_t*>(t.mutable_data())[i] =
+          static_cast<uint8_t>((state >> (c.seven_bits ? 25 : 24)) - (c.seven_bits ? 64 : 0));
   }
   return t;
 }
@@ -194,14 +229,17 @@ Status write(const Case& c, const std::string& path) {
   const auto dims = [](const std::vector<int64_t>& sizes) { return std::vector<Dim>(sizes.begin(), sizes.end()); };
   TRY(g.input("x", Fact::tensor(c.x_type, dims(c.x))));
   g.output("y", Fact::tensor(c.y_type, dims(c.y)));
-  TRY_ASSIGN(w, weights_of(c));
-  TRY(g.initializer("w", Weight::from(w)));
+  std::vector<std::string_view> in = {"x"};
+  if (!c.w.empty()) {
+    TRY_ASSIGN(w, weights_of(c));
+    TRY(g.initializer("w", Weight::from(w)));
+    in.push_back("w");
+  }
   ir::Node n;
   n.op_type = c.op;
   n.domain = c.domain;
   n.name = "node";
   n.attributes = c.attributes;
-  std::vector<std::string_view> in = {"x", "w"};
   const std::string_view out[] = {"y"};
   if (c.scales) {
     TRY_ASSIGN(scales, Tensor::allocate(DType::f32, Shape{c.scales}));
@@ -319,6 +357,7 @@ int main(int argc, char** argv) {
   add_block_products(cases);
   add_convolutions(cases);
   add_halves(cases);
+  add_pools(cases);
   const std::string path = (fs::temp_directory_path() / format("ops_bench_{}.onnx", int64_t{getpid()})).string();
   std::vector<std::pair<std::string, Group>> groups;
   for (const Case& c : cases) {

@@ -1,6 +1,7 @@
 #include "kernels/gemm_i8.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "base/checked.h"
@@ -35,12 +36,16 @@ struct Block {
   const GemmI8* g;
   int64_t i0, i1, p0, p1;  // rows, panels
   bool ones;               // a row of ones goes first
+  bool narrow = false;     // no sum of two neighbouring products leaves 16 bits
 };
 
 struct Kernels {
   void (*block)(const Block&);
   // `quads` groups of four rows of 16 columns, ldb apart, side by side.
   void (*pack)(const uint8_t* b, int64_t ldb, int64_t quads, uint8_t* out);
+  // Whether the sums of two neighbouring products of any A with these bytes of B stay in 16 bits. Null if that is of no
+  // use.
+  bool (*is_narrow)(const uint8_t* b, int64_t bytes, uint8_t flip) = nullptr;
 };
 
 }  // namespace gemm_i8_parts
@@ -127,6 +132,68 @@ struct Form<true> {
     static constexpr Multiply* kTable[13] = {
         nullptr, multiply_dot<1>, multiply_dot<2>, multiply_dot<3>,  multiply_dot<4>, nullptr,         multiply_dot<6>,
         nullptr, multiply_dot<8>, nullptr,         multiply_dot<10>, nullptr,         multiply_dot<12>};
+    return kTable[rows];
+  }
+};
+#endif
+
+#if HWY_TARGET == HWY_AVX2
+// Sums of two products in 16 bits, for B that is_narrow.
+template <int kHeight>
+HWY_NOINLINE void multiply_narrow(const Tile& t, int32_t* product) {
+  __m256i acc[kHeight][2];
+#pragma GCC unroll 8
+  for (int i = 0; i < kHeight; ++i) acc[i][0] = acc[i][1] = _mm256_setzero_si256();
+  const auto* a = static_cast<const uint8_t*>(t.a);
+  const uint8_t* b = t.b;
+  const __m256i flip = _mm256_set1_epi8(static_cast<char>(t.flip)), ones = _mm256_set1_epi16(1);
+  for (int64_t q = t.quads; q > 0; --q, a += kQuad, b += kPanelBytes) {
+    const __m256i b0 = _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)), flip);
+    const __m256i b1 = _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + 32)), flip);
+    __builtin_prefetch(b + 32 * kPanelBytes);
+#pragma GCC unroll 8
+    for (int i = 0; i < kHeight; ++i) {
+      int32_t four;
+      __builtin_memcpy(&four, a + i * t.a_row, 4);
+      const __m256i av = _mm256_set1_epi32(four);
+      acc[i][0] = _mm256_add_epi32(acc[i][0], _mm256_madd_epi16(_mm256_maddubs_epi16(av, b0), ones));
+      acc[i][1] = _mm256_add_epi32(acc[i][1], _mm256_madd_epi16(_mm256_maddubs_epi16(av, b1), ones));
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kHeight; ++i)
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; ++j)
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(product + i * kPanel + j * 8), acc[i][j]);
+}
+
+// 255 times the sum of two absolute values is at most 32767.
+bool is_narrow(const uint8_t* b, int64_t bytes, uint8_t flip) {
+  constexpr int kMostSum = 32767 / 255;
+  const __m256i f = _mm256_set1_epi8(static_cast<char>(flip)), ones = _mm256_set1_epi8(1);
+  const __m256i limit = _mm256_set1_epi16(kMostSum);
+  for (int64_t i = 0; i < bytes; i += kPanelBytes) {
+    const auto sums = [&](int64_t at) HWY_ATTR {
+      const __m256i v = _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + at)), f);
+      return _mm256_maddubs_epi16(_mm256_abs_epi8(v), ones);
+    };
+    const __m256i above = _mm256_cmpgt_epi16(_mm256_max_epi16(sums(i), sums(i + 32)), limit);
+    if (!_mm256_testz_si256(above, above)) return false;
+  }
+  return true;
+}
+
+template <>
+struct Form<true> {
+  static constexpr bool kWideA = false;
+  static constexpr int kColumns = kPanel;
+  static HWY_INLINE int next_rows(int64_t left) {
+    constexpr unsigned char kHeights[10] = {0, 1, 2, 3, 4, 5, 3, 4, 4, 5};
+    return left >= 10 ? 5 : kHeights[left];
+  }
+  static HWY_INLINE Multiply* multiply_for(int rows) {
+    static constexpr Multiply* kTable[6] = {
+        nullptr, multiply_narrow<1>, multiply_narrow<2>, multiply_narrow<3>, multiply_narrow<4>, multiply_narrow<5>};
     return kTable[rows];
   }
 };
@@ -346,7 +413,12 @@ HWY_INLINE void run_block(const Block& b) {
   }
 }
 
-void block(const Block& b) { run_block<false>(b); }
+void block(const Block& b) {
+#if HWY_TARGET == HWY_AVX2
+  if (b.narrow) return run_block<true>(b);
+#endif
+  run_block<false>(b);
+}
 
 void pack(const uint8_t* b, int64_t ldb, int64_t quads, uint8_t* HWY_RESTRICT out) {
 #if HWY_TARGET == HWY_SCALAR
@@ -371,7 +443,11 @@ void pack(const uint8_t* b, int64_t ldb, int64_t quads, uint8_t* HWY_RESTRICT ou
 #endif
 }
 
+#if HWY_TARGET == HWY_AVX2
+constexpr Kernels kernels = {block, pack, is_narrow};
+#else
 constexpr Kernels kernels = {block, pack};
+#endif
 #if HWY_TARGET == HWY_AVX3
 void block_dot(const Block& b) { run_block<true>(b); }
 constexpr Kernels kernels_dot = {block_dot, pack};
@@ -434,6 +510,24 @@ void gemm_i8_pack_b(Target target, int threads, const void* matrix, int64_t ldb,
   });
 }
 
+namespace {
+
+// Looks at B once, which pays for more than a few rows.
+bool is_narrow(const Kernels& kernels, int threads, const GemmI8& g, int64_t panels) {
+  if (!kernels.is_narrow || g.m < 16) return false;
+  const int64_t panel = round_up(g.k, kQuad) * kPanel;
+  std::atomic<bool> narrow = true;
+  parallel_for(threads, ceil_div(panels, kPanelsPerChunk), [&](int64_t chunk, int) {
+    const int64_t first = chunk * kPanelsPerChunk, count = std::min(kPanelsPerChunk, panels - first);
+    if (narrow && !kernels.is_narrow(static_cast<const uint8_t*>(g.packed_b) + first * panel, count * panel,
+                                     g.b_signed ? 0 : 0x80))
+      narrow = false;
+  });
+  return narrow;
+}
+
+}  // namespace
+
 void gemm_i8(Target target, int threads, const GemmI8& g) {
   if (g.m <= 0 || g.n <= 0) return;
   if (g.k <= 0) {
@@ -444,9 +538,10 @@ void gemm_i8(Target target, int threads, const GemmI8& g) {
   bool ones = g.a_signed;
   for (int64_t i = 0; g.a_zero.values && !ones && i < (g.a_zero.step ? g.m : 1); ++i) ones = g.a_zero.values[i] != 0;
   const int64_t panels = ceil_div(g.n, kPanel), row_blocks = ceil_div(g.m, kRows);
+  const bool narrow = is_narrow(kernels, threads, g, panels);
   parallel_for(threads, row_blocks * ceil_div(panels, kPanelsPerChunk), [&](int64_t chunk, int) {
     const int64_t i = chunk % row_blocks * kRows, p = chunk / row_blocks * kPanelsPerChunk;
-    kernels.block({&g, i, std::min(g.m, i + kRows), p, std::min(panels, p + kPanelsPerChunk), ones});
+    kernels.block({&g, i, std::min(g.m, i + kRows), p, std::min(panels, p + kPanelsPerChunk), ones, narrow});
   });
 }
 

@@ -13,11 +13,13 @@
 
 #include "base/cpu.h"
 #include "kernels/conv.h"
+#include "kernels/conv_stage.h"
 #include "kernels/conv_winograd.h"
 #include "kernels/convert.h"
 #include "kernels/gemm.h"
 #include "kernels/gemm_generic.h"
 #include "kernels/gemm_i8.h"
+#include "kernels/pool.h"
 #include "kernels/requantize.h"
 #include "kernels/rows.h"
 #include "kernels/transpose.h"
@@ -194,6 +196,7 @@ TEST(Gemm, GenericTypes) {
 struct ByteCase {
   int64_t m, n, k;
   bool a_signed = false, b_signed = true, zeros = true, extremes = false;
+  int most = 0;  // if not 0, B's distance from 0 or 128, by which two neighbouring products may just fit in 16 bits
 };
 
 void check_bytes(Target target, const ByteCase& t) {
@@ -205,6 +208,10 @@ void check_bytes(Target target, const ByteCase& t) {
   const auto value = [](uint8_t v, bool is_signed) { return is_signed ? static_cast<int8_t>(v) : int{v}; };
   for (int64_t i = 0; i < a.size(); ++i) a[i] = byte();
   for (int64_t i = 0; i < b.size(); ++i) b[i] = byte();
+  if (t.most)
+    for (int64_t i = 0; i < a.size(); ++i) a[i] = t.a_signed ? 0x7f : 0xff;
+  for (int64_t i = 0; t.most && i < b.size(); ++i)
+    b[i] = static_cast<uint8_t>((t.b_signed ? 0 : 128) + (random() % 3 ? t.most : -t.most));
   for (int64_t i = 0; i < t.m; ++i) a_zero[i] = value(byte(), t.a_signed);
   for (int64_t i = 0; i < t.n; ++i) b_zero[i] = value(byte(), t.b_signed);
   gemm_i8_pack_b(target, 2, b.data(), t.n, t.k, t.n, packed.data());
@@ -237,6 +244,14 @@ TEST_P(OnTarget, BytesOfAllTypes) {
         for (bool extremes : {false, true})
           for (int64_t k : {30, 513, 1025, 2100})
             check_bytes(GetParam(), {9, 540, k, a_signed, b_signed, zeros, extremes});
+}
+
+// Sums of two products that just fit in 16 bits, and that just do not.
+TEST_P(OnTarget, BytesAroundSixteenBits) {
+  for (int most : {63, 64, 65, 127})
+    for (bool a_signed : {false, true})
+      for (bool b_signed : {false, true})
+        for (int64_t m : {15, 16, 53}) check_bytes(GetParam(), {m, 35, 131, a_signed, b_signed, true, false, most});
 }
 
 TEST_P(OnTarget, Requantize) {
@@ -903,6 +918,94 @@ TEST_P(OnTarget, ConvKeepsStrangeNumbersInTheirPlace) {
                     32.0f * static_cast<float>((1 + (row > 0) + (row < 15)) * (1 + (column > 0) + (column < 15))));
       }
     }
+}
+
+double pool_at(Pool pool, const PoolShape& s, Guarded<float>& x, int64_t row, int64_t column, double count) {
+  double best = -kInf, sum = 0;
+  for (int64_t k = 0; k < s.kernel[0]; ++k)
+    for (int64_t l = 0; l < s.kernel[1]; ++l) {
+      const int64_t iy = row * s.stride[0] + k * s.dilation[0] - s.pad[0];
+      const int64_t ix = column * s.stride[1] + l * s.dilation[1] - s.pad[1];
+      if (iy < 0 || iy >= s.in[0] || ix < 0 || ix >= s.in[1]) continue;
+      const double v = x[iy * s.in[1] + ix];
+      if (std::isnan(v) || v > best) best = v;
+      sum += v;
+    }
+  return pool == Pool::max ? best : sum / std::max(1.0, count);
+}
+
+TEST_P(OnTarget, Pool) {
+  std::mt19937 random(11);
+  const auto pick = [&](int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
+  };
+  for (int i = 0; i < 600; ++i) {
+    PoolShape s;
+    for (int d = 0; d < 2; ++d) {
+      s.kernel[d] = pick(1, 5);
+      s.stride[d] = pick(1, 3);
+      s.dilation[d] = pick(0, 3) ? 1 : pick(1, 3);
+      s.pad[d] = pick(0, 3);
+      s.in[d] = pick(1, i % 2 ? 12 : 70);
+      const int64_t room = s.in[d] + s.pad[d] + pick(0, 3) - (s.kernel[d] - 1) * s.dilation[d] - 1;
+      s.out[d] = room < 0 ? 0 : room / s.stride[d] + 1;
+    }
+    Guarded<float> x(s.in[0] * s.in[1]), y(s.out[0] * s.out[1]), rows(s.out[0]), columns(s.out[1]);
+    Guarded<std::byte> scratch(pool_scratch_bytes(s));
+    fill_random(x.data(), x.size(), static_cast<unsigned>(i));
+    if (i % 5 == 0) x[pick(0, x.size() - 1)] = kNan;
+    for (int64_t o = 0; o < rows.size(); ++o) rows[o] = static_cast<float>(o % 4);
+    for (int64_t o = 0; o < columns.size(); ++o) columns[o] = static_cast<float>(o % 3);
+    for (const Pool pool : {Pool::max, Pool::mean}) {
+      const int64_t middle = s.out[0] / 2;
+      for (const auto [from, to] : {std::pair{int64_t{0}, middle}, std::pair{middle, s.out[0]}})
+        pool_rows(GetParam(), pool, s, {x.data(), y.data(), from, to, rows.data(), columns.data()}, scratch.data());
+      for (int64_t o = 0; o < y.size(); ++o) {
+        const int64_t row = o / s.out[1], column = o % s.out[1];
+        const double want = pool_at(pool, s, x, row, column, double{rows[row]} * columns[column]);
+        if (std::isnan(want) || std::isinf(want))
+          ASSERT_TRUE(std::isnan(want) ? std::isnan(y[o]) : y[o] == want) << i << " at " << o;
+        else
+          ASSERT_NEAR(y[o], want, 4e-6) << i << " at " << o;
+      }
+    }
+  }
+  for (int64_t n = 1; n < 100; ++n) {
+    Guarded<float> x(3 * n), y(3);
+    fill_random(x.data(), x.size(), 5);
+    pool_means(GetParam(), x.data(), 3, n, y.data());
+    for (int64_t m = 0; m < 3; ++m)
+      ASSERT_NEAR(y[m], std::accumulate(x.data() + m * n, x.data() + (m + 1) * n, 0.0) / static_cast<double>(n), 1e-6);
+  }
+}
+
+// Patches of bytes, against a look at every tap.
+TEST(ConvStage, GatherBytes) {
+  for (const ConvShape& s :
+       {conv_shape({1, 3, 1, 1}, {9, 40}, {3, 3}, {1, 1}, {1, 1}, {1, 1}), conv_shape({1, 2, 1, 1}, {7, 7}, {3, 3}),
+        conv_shape({1, 2, 1, 1}, {30, 41}, {5, 3}, {2, 2}, {1, 1}, {2, 1}),
+        conv_shape({1, 2, 1, 1}, {20, 70}, {3, 2}, {2, 3}, {1, 2}, {4, 0}, {0, 5}),
+        conv_shape({1, 4, 1, 1}, {300}, {9}, {1}, {2}, {4})}) {
+    const int64_t pixels = s.out[1] * s.out[2], taps = s.kernel[1] * s.kernel[2];
+    Guarded<uint8_t> x(s.channels * s.in[1] * s.in[2]);
+    for (int64_t i = 0; i < x.size(); ++i) x[i] = static_cast<uint8_t>(1 + i * 37 % 200);
+    for (const int64_t first : {int64_t{0}, pixels / 3}) {
+      const int64_t count = std::min<int64_t>(pixels - first, 77);
+      const conv::Stage g = conv::plan_stage(s, std::min(s.out[1], (count - 1) / s.out[2] + 2), s.out[2]);
+      Guarded<uint8_t> staged(g.floats(1)), out(s.channels * taps * count + 15);
+      std::vector<int64_t> offset(static_cast<size_t>(taps));
+      conv::set_offsets(s, g, offset.data());
+      conv::gather_bytes(s, g, offset.data(), x.data(), s.channels, 250, first, count, staged.data(), out.data());
+      for (int64_t k = 0; k < s.channels * taps; ++k)
+        for (int64_t p = 0; p < count; ++p) {
+          const int64_t tap = k % taps, o = first + p;
+          const int64_t iy = o / s.out[2] * s.stride[1] + tap / s.kernel[2] * s.dilation[1] - s.pad[1];
+          const int64_t ix = o % s.out[2] * s.stride[2] + tap % s.kernel[2] * s.dilation[2] - s.pad[2];
+          const bool in = iy >= 0 && iy < s.in[1] && ix >= 0 && ix < s.in[2];
+          ASSERT_EQ(out[k * count + p], in ? x[(k / taps * s.in[1] + iy) * s.in[2] + ix] : 250);
+        }
+    }
+  }
 }
 
 TEST_P(OnTarget, ConvRandomShapes) {

@@ -1,6 +1,7 @@
 // GlobalAveragePool, GlobalMaxPool, GlobalLpPool: one number for each channel of each sample.
 #include <cmath>
 
+#include "kernels/pool.h"
 #include "kernels/rows.h"
 #include "ops/elementwise.h"
 
@@ -39,6 +40,21 @@ template <RowReduce R>
 Status compute_float(const void*, Call& call) {
   const Planes s(call.shape(0));
   reduce_rows(call.target(), call.threads(), R, call.in<float>(0), call.out<float>(0), s.count, s.size);
+  return {};
+}
+
+// Small planes many at a time, large ones in parts.
+Status compute_float_average(const void* params, Call& call) {
+  constexpr int64_t kSmall = 1 << 12, kElements = 1 << 14;
+  const Planes s(call.shape(0));
+  if (s.size == 0 || s.size > kSmall) return compute_float<RowReduce::mean>(params, call);
+  const float* x = call.in<float>(0);
+  float* y = call.out<float>(0);
+  const int64_t per_chunk = std::max<int64_t>(1, kElements / s.size);
+  call.parallel(ceil_div(s.count, per_chunk), [&](int64_t chunk, int) {
+    const int64_t first = chunk * per_chunk;
+    pool_means(call.target(), x + first * s.size, std::min(per_chunk, s.count - first), s.size, y + first);
+  });
   return {};
 }
 
@@ -83,8 +99,7 @@ Status compute_lp(const Params& p, Call& call) {
   return {};
 }
 
-constexpr Kernel kAverageKernels[] = {{kAllSame<float>, compute_float<RowReduce::mean>},
-                                      {kAllSame<double>, compute_average}};
+constexpr Kernel kAverageKernels[] = {{kAllSame<float>, compute_float_average}, {kAllSame<double>, compute_average}};
 constexpr Kernel kMaxKernels[] = {{kAllSame<float>, compute_float<RowReduce::max>}, {kAllSame<double>, compute_max}};
 constexpr Kernel kLpKernels[] = {{kAllSame<float>, compute_with<Params, compute_lp<float>>},
                                  {kAllSame<double>, compute_with<Params, compute_lp<double>>}};

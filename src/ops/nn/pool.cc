@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/pool.h"
 #include "ops/elementwise.h"
 #include "ops/nn/window.h"
 
@@ -80,6 +81,43 @@ void for_rows(const Call& call, const Geometry& g, int64_t planes, F&& fn) {
   });
 }
 
+// The map of a pool without depth, if its lines are of moderate size: what the kernels take.
+bool is_flat(const Geometry& g, PoolShape* s) {
+  constexpr int64_t kMost = 1 << 16;
+  if (g.in[0] != 1 || g.out[0] != 1 || g.kernel[0] != 1 || g.pad[0] != 0) return false;
+  for (int i = 0; i < 2; ++i) {
+    s->in[i] = g.in[i + 1];
+    s->out[i] = g.out[i + 1];
+    s->kernel[i] = g.kernel[i + 1];
+    s->stride[i] = g.stride[i + 1];
+    s->dilation[i] = g.dilation[i + 1];
+    s->pad[i] = g.pad[i + 1];
+    for (const int64_t v : {s->out[i], s->kernel[i], s->stride[i], s->dilation[i], s->pad[i]})
+      if (v > kMost || v < 0) return false;
+  }
+  return s->out[1] > 0 && (s->out[1] - 1) * s->stride[1] + s->kernel[1] * s->dilation[1] <= kMost;
+}
+
+// fn(plane, first row, end, lane) for blocks of output rows of every plane.
+template <class F>
+void for_row_blocks(const Call& call, const PoolShape& s, int64_t planes, F&& fn) {
+  constexpr int64_t kWork = 1 << 15;
+  const int64_t row_work = s.out[1] * (std::min<int64_t>(s.kernel[0], 1 << 8) + std::min<int64_t>(s.kernel[1], 1 << 8));
+  const int64_t rows = std::clamp<int64_t>(kWork / row_work, 1, std::max<int64_t>(1, s.out[0]));
+  const int64_t blocks = ceil_div(s.out[0], rows), per_chunk = std::max<int64_t>(1, kWork / (row_work * rows));
+  call.parallel(ceil_div(planes * blocks, per_chunk), [&](int64_t chunk, int lane) {
+    for (int64_t i = chunk * per_chunk, end = std::min(planes * blocks, i + per_chunk); i < end; ++i)
+      fn(i / blocks, i % blocks * rows, std::min(s.out[0], (i % blocks + 1) * rows), lane);
+  });
+}
+
+int64_t scratch(const void* params, const ScratchCall& in) {
+  if (in[0]->count() == 0) return 0;
+  const auto& p = *static_cast<const Params*>(params);
+  PoolShape flat;
+  return is_flat(geometry_of(p.window, *in[0], p.window.kernel), &flat) ? pool_scratch_bytes(flat) : 0;
+}
+
 template <class T>
 constexpr T kLowest = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
                                                            : std::numeric_limits<T>::lowest();
@@ -133,6 +171,15 @@ Status compute_max(const Params& p, Call& call) {
   const T* x = call.in<T>(0);
   T* y = call.out<T>(0);
   int64_t* index = call.out<int64_t>(1);
+  if constexpr (std::is_same_v<T, float>) {
+    if (PoolShape flat; !index && is_flat(g, &flat)) {
+      for_row_blocks(call, flat, s[0] * s[1], [&](int64_t plane, int64_t y0, int64_t y1, int lane) {
+        pool_rows(call.target(), Pool::max, flat, {x + plane * g.in_count(), y + plane * g.out_count(), y0, y1},
+                  call.scratch<std::byte>(lane));
+      });
+      return {};
+    }
+  }
   for_rows(call, g, s[0] * s[1], [&](int64_t plane, int64_t od, int64_t oh) {
     const T* from = x + plane * g.in_count();
     const int64_t row = plane * g.out_count() + (od * g.out[1] + oh) * g.out[2];
@@ -158,6 +205,20 @@ Status compute_average(const Params& p, Call& call) {
   const Geometry g = geometry_of(p.window, s, p.window.kernel);
   const T* x = call.in<T>(0);
   T* y = call.out<T>(0);
+  if constexpr (std::is_same_v<T, float>) {
+    if (PoolShape flat; is_flat(g, &flat)) {
+      std::vector<float> counts[2];
+      for (int i = 0; i < 2; ++i)
+        for (int64_t o = 0; o < flat.out[i]; ++o)
+          counts[i].push_back(static_cast<float>(taps_counted(g, i + 1, o, p.count_include_pad)));
+      for_row_blocks(call, flat, s[0] * s[1], [&](int64_t plane, int64_t y0, int64_t y1, int lane) {
+        pool_rows(call.target(), Pool::mean, flat,
+                  {x + plane * g.in_count(), y + plane * g.out_count(), y0, y1, counts[0].data(), counts[1].data()},
+                  call.scratch<std::byte>(lane));
+      });
+      return {};
+    }
+  }
   std::vector<int64_t> counted(static_cast<size_t>(g.out[2]));
   for (int64_t o = 0; o < g.out[2]; ++o) counted[static_cast<size_t>(o)] = taps_counted(g, 2, o, p.count_include_pad);
   for_rows(call, g, s[0] * s[1], [&](int64_t plane, int64_t od, int64_t oh) {
@@ -221,7 +282,8 @@ constexpr Op pool(const char* name, std::span<const int16_t> versions, std::span
           .versions = versions,
           .parse = parse_params<Params, parse>,
           .shape = shape_with<Params, int64_t, shape<int64_t>>,
-          .kernels = kernels};
+          .kernels = kernels,
+          .scratch = scratch};
 }
 constexpr Op max_pool() {
   Op op = pool("MaxPool", kMaxVersions, kMaxKernels);
