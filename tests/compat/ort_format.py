@@ -44,6 +44,7 @@ TEXTS = {
     "topk": "(float[3,5] x) => (float[3,2] v, int64[3,2] i) { k = Constant<value_ints=[2]>() v, i = TopK(x, k) }",
     "reduce": "(float[3,5] x) => (float[3,1] a, float[5] b) { a = ReduceMean<axes=[1]>(x) s = Constant<value_ints=[0]>() b = ReduceSum<keepdims=0>(x, s) }",
     "cast": "(float[4] x) => (int32[4] i, double[4] d, float16[4] h, bool[4] b) { i = Cast<to=6>(x) d = Cast<to=11>(x) h = Cast<to=10>(x) b = Cast<to=9>(x) }",
+    "cast_like": "(float[4] x, int64[1] t) => (int64[4] y) { y = CastLike(x, t) }",
     "where": "(bool[3] c, float[3] a, float[3] b) => (float[3] y) { y = Where(c, a, b) }",
     "nonzero": "(float[3,3] x) => (int64[2,N] y) { y = NonZero(x) }",
     "einsum": '(float[2,3] x, float[3,4] y) => (float[2,4] z) { z = Einsum<equation="ij,jk->ik">(x, y) }',
