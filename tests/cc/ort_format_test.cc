@@ -250,6 +250,57 @@ TEST(OrtFormat, EveryPositionInTheTableMatters) {
   EXPECT_EQ(changed, 4);
 }
 
+// Overwrites a number at a place found in the file, and says how the file is refused then.
+template <class T>
+std::string refusal(std::string file, uint64_t at, T number) {
+  std::memcpy(file.data() + at, &number, sizeof(T));
+  const auto model = read(file);
+  return model.ok() ? "accepted" : model.status().message();
+}
+
+TEST(OrtFormat, NumbersThatContradictEachOtherAreRefused) {
+  const auto written = ort::write_model(model_of(R"(<ir_version: 8, opset_import: ["" : 17]>
+g (float[2] x) => (float[2] y) <float[2] w = {1, 2}, float[2] t> { t = Add (x, w) y = Neg (t) })"));
+  ASSERT_TRUE(written.ok()) << written.status().message();
+  flat::File file(*written);
+  const flat::Table g = file.root().table(ort::session::model).table(ort::model::graph);
+  const flat::Table weight = g.list<flat::Table>(ort::graph::initializers)[0];
+  const flat::Table neg = g.list<flat::Table>(ort::graph::nodes)[1];
+  const uint64_t dims = weight.list<int64_t>(ort::tensor::dims).at();
+  EXPECT_EQ(refusal(*written, dims, int64_t{3}), "tensor 'w': float[3] wants 12 bytes, its raw_data has 8");
+  EXPECT_EQ(refusal(*written, dims, int64_t{-1}).substr(0, 11), "tensor 'w':");
+  EXPECT_EQ(refusal(*written, dims, INT64_MAX).substr(0, 11), "tensor 'w':");
+  EXPECT_EQ(refusal(*written, weight.at(ort::tensor::data_type), 77),
+            "tensor 'w': element type 77 is not one of ONNX's");
+  EXPECT_EQ(refusal(*written, neg.at(ort::node::index), 0), "two nodes have the number 0");
+  EXPECT_EQ(refusal(*written, neg.at(ort::node::index), 1 << 30), "node number 1073741824 is not below 2");
+  EXPECT_EQ(refusal(*written, neg.at(ort::node::since_version), 6),
+            "node 'Neg': version 6 of the operator is not that of operator set 17");
+  EXPECT_EQ(refusal(*written, g.at(ort::graph::max_node_index), 1), "node number 1 is not below 1");
+  const uint64_t edge =
+      g.list<flat::Table>(ort::graph::node_edges)[1].list<ort::EdgeEnd>(ort::node_edge::input_edges).at();
+  EXPECT_EQ(refusal(*written, edge, 9), "an edge leads to a node that does not exist");
+  EXPECT_EQ(refusal(*written, edge + 4, 1), "an edge joins what has different names");
+  EXPECT_EQ(refusal(*written, edge + 8, -1), "an edge joins what has different names");
+}
+
+// Two lists that point to each other would be read for ever.
+TEST(OrtFormat, NestingWithoutEndIsRefused) {
+  const auto written = ort::write_model(model_of(R"(<ir_version: 8, opset_import: ["" : 17]>
+g (bool c, float[2] x) => (float[2] y) {
+  y = If (c) <then_branch = t () => (float[2] a) { a = Neg (x) }, else_branch = e () => (float[2] b) { b = Abs (x) }>
+})"));
+  ASSERT_TRUE(written.ok()) << written.status().message();
+  flat::File file(*written);
+  const flat::Table g = file.root().table(ort::session::model).table(ort::model::graph);
+  const flat::Table node = g.list<flat::Table>(ort::graph::nodes)[0];
+  const auto attributes = node.list<flat::Table>(ort::node::attributes);
+  // The subgraph's list of nodes becomes its parent's: offsets lead forward, so only a wrapped one could lead back.
+  const flat::Table sub = attributes[0].table(ort::attribute::g);
+  const uint64_t from = sub.at(ort::graph::nodes), to = g.list<flat::Table>(ort::graph::nodes).at() - 4;
+  EXPECT_NE(refusal(*written, from, static_cast<uint32_t>(to - from)).find("damaged"), std::string::npos);
+}
+
 TEST(OrtFormat, AWrongVersionIsRefused) {
   const auto written = ort::write_model(model_of(kWhere));
   ASSERT_TRUE(written.ok());
