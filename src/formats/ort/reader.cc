@@ -320,15 +320,28 @@ class ModelReader {
     return {};
   }
 
-  // Edges are known from names; those of the file must be the same ones.
-  Status check_edges(const Table& g) {
+  // What a node gives and reads, by name; what only its subgraphs read comes last.
+  struct Ends {
+    std::vector<std::string_view> outputs, inputs;
+  };
+  using EndsOf = std::unordered_map<uint32_t, Ends>;
+
+  Result<EndsOf> read_ends(const Table& g) {
+    EndsOf out;
     const auto max_index = g.number<uint32_t>(graph::max_node_index);
-    std::unordered_map<uint32_t, Table> nodes;
     for (const Table n : g.list<Table>(graph::nodes)) {
       const auto index = n.number<uint32_t>(node::index);
       if (index >= max_index) return invalid_graph("node number {} is not below {}", index, max_index);
-      if (!nodes.emplace(index, n).second) return invalid_graph("two nodes have the number {}", index);
+      Ends ends{copy(n.list<std::string_view>(node::outputs)), copy(n.list<std::string_view>(node::inputs))};
+      for (const std::string_view name : n.list<std::string_view>(node::implicit_inputs)) ends.inputs.push_back(name);
+      if (!out.emplace(index, std::move(ends)).second) return invalid_graph("two nodes have the number {}", index);
     }
+    return out;
+  }
+
+  // Edges are known from names; those of the file must be the same ones.
+  Status check_edges(const Table& g) {
+    TRY_ASSIGN(nodes, read_ends(g));
     for (const Table e : g.list<Table>(graph::node_edges)) {
       const auto at = nodes.find(e.number<uint32_t>(node_edge::node_index));
       if (at == nodes.end()) return invalid_graph("edges of a node that does not exist");
@@ -336,20 +349,14 @@ class ModelReader {
         for (const EdgeEnd end : e.list<EdgeEnd>(in ? node_edge::input_edges : node_edge::output_edges)) {
           const auto other = nodes.find(end.node_index);
           if (other == nodes.end()) return invalid_graph("an edge leads to a node that does not exist");
-          if (!joins(in ? other->second : at->second, in ? at->second : other->second, end))
+          const auto &outputs = (in ? other : at)->second.outputs, &inputs = (in ? at : other)->second.inputs;
+          const auto src = static_cast<size_t>(end.src_arg_index), dst = static_cast<size_t>(end.dst_arg_index);
+          if (src >= outputs.size() || dst >= inputs.size() || outputs[src] != inputs[dst])
             return invalid_graph("an edge joins what has different names");
-          TRY(file_.status());
         }
+      TRY(file_.status());
     }
     return {};
-  }
-
-  static bool joins(const Table& from, const Table& to, const EdgeEnd& end) {
-    const auto outputs = from.list<std::string_view>(node::outputs), inputs = to.list<std::string_view>(node::inputs),
-               implicit = to.list<std::string_view>(node::implicit_inputs);
-    const auto src = static_cast<size_t>(end.src_arg_index), dst = static_cast<size_t>(end.dst_arg_index);
-    if (src >= outputs.size() || dst >= inputs.size() + implicit.size()) return false;
-    return outputs[src] == (dst < inputs.size() ? inputs[dst] : implicit[dst - inputs.size()]);
   }
 
   flat::File file_;

@@ -1,6 +1,7 @@
 #include "formats/ort/writer.h"
 
 #include <algorithm>
+#include <deque>
 #include <unordered_map>
 
 #include "base/file.h"
@@ -60,8 +61,8 @@ Result<Weight> constant_of(const ir::Node& n) {
 
 // What of a graph is written.
 struct Selection {
-  std::vector<ir::NodeId> nodes;  // in order, without Constant
-  std::vector<uint32_t> index;    // of a node among them; kNone for others
+  std::vector<const ir::Node*> nodes;  // in order, without Constant
+  std::deque<ir::Node> made;           // those that stand for others
   std::vector<std::pair<ir::ValueId, Weight>> weights;
   std::vector<ir::ValueId> values;  // that nodes, inputs or outputs name
   bool absent = false;              // some node leaves out an argument
@@ -150,7 +151,6 @@ class ModelWriter {
 
   Result<Selection> select(const ir::Graph& g) {
     Selection s;
-    s.index.assign(g.nodes().size(), ir::kNone);
     std::vector<bool> named(g.values().size()), read(g.values().size());
     TRY_ASSIGN(order, ir::topological_order(g));
     const auto name = [&](ir::ValueId v) {
@@ -168,11 +168,11 @@ class ModelWriter {
         s.weights.emplace_back(n.outputs[0], std::move(weight));
         continue;
       }
-      s.index[id] = static_cast<uint32_t>(s.nodes.size());
-      s.nodes.push_back(id);
-      for (const ir::ValueId v : n.inputs) name(v);
-      for (const ir::ValueId v : n.outputs) name(v);
-      ir::for_each_read(n, [&](ir::ValueId v) { read[v] = true; });
+      const ir::Node& written = stand_in(n, s);
+      s.nodes.push_back(&written);
+      for (const ir::ValueId v : written.inputs) name(v);
+      for (const ir::ValueId v : written.outputs) name(v);
+      ir::for_each_read(written, [&](ir::ValueId v) { read[v] = true; });
     }
     for (const auto* list : {&g.inputs(), &g.outputs()})
       for (const ir::ValueId v : *list) name(v), read[v] = true;
@@ -186,9 +186,21 @@ class ModelWriter {
     return s;
   }
 
+  // ONNX Runtime knows CastLike only as a function of Cast, and has no functions in files of this format.
+  const ir::Node& stand_in(const ir::Node& n, Selection& s) {
+    if (n.op_type != "CastLike" || !n.domain.empty() || n.inputs.size() != 2 || n.inputs[1] == ir::kNone) return n;
+    const Fact& like = fact_of(n.inputs[1]);
+    if (!like.is_tensor() || like.dtype == DType::undefined) return n;
+    ir::Node& cast = s.made.emplace_back(n);
+    cast.op_type = "Cast";
+    cast.inputs.pop_back();
+    cast.attributes.push_back(ir::Attribute::integer("to", static_cast<int64_t>(like.dtype)));
+    return cast;
+  }
+
   Status write_graph(Slot from, const ir::Graph& g) {
-    TRY_ASSIGN(s, select(g));
     scopes_.push_back(&g);
+    TRY_ASSIGN(s, select(g));
     Draft d;
     for (const int field : {graph::initializers, graph::node_args, graph::nodes, graph::node_edges, graph::inputs,
                             graph::outputs, graph::sparse_initializers})
@@ -200,11 +212,12 @@ class ModelWriter {
     out_.texts(p[graph::outputs], names(g, g.outputs()));
     TRY(write_initializers(p, g, s));
     TRY(write_node_args(p[graph::node_args], g, s));
-    TRY(write_list(p[graph::nodes], s.nodes, [&](Slot at, ir::NodeId id) {
-      Status status = write_node(at, g, id, s.index[id]);
-      return status.ok() ? std::move(status) : std::move(status).in(g.node(id).title());
+    uint32_t index = 0;
+    TRY(write_list(p[graph::nodes], s.nodes, [&](Slot at, const ir::Node* n) {
+      Status status = write_node(at, g, *n, index++);
+      return status.ok() ? std::move(status) : std::move(status).in(n->title());
     }));
-    TRY(write_edges(p[graph::node_edges], g, s));
+    TRY(write_edges(p[graph::node_edges], s));
     scopes_.pop_back();
     return {};
   }
@@ -274,19 +287,19 @@ class ModelWriter {
     return s.ok() ? std::move(s) : std::move(s).in(quote(name));
   }
 
-  Status write_edges(Slot from, const ir::Graph& g, const Selection& s) {
+  Status write_edges(Slot from, const Selection& s) {
     struct Ends {
       std::vector<EdgeEnd> in, out;
     };
     std::vector<Ends> ends(s.nodes.size());
     std::unordered_map<ir::ValueId, EdgeEnd> producers;
     for (uint32_t i = 0; i < s.nodes.size(); ++i) {
-      const auto& outputs = g.node(s.nodes[i]).outputs;
+      const auto& outputs = s.nodes[i]->outputs;
       for (size_t k = 0; k < outputs.size(); ++k)
         if (outputs[k] != ir::kNone) producers[outputs[k]] = {i, static_cast<int32_t>(k), 0};
     }
     for (uint32_t i = 0; i < s.nodes.size(); ++i) {
-      const ir::Node& n = g.node(s.nodes[i]);
+      const ir::Node& n = *s.nodes[i];
       std::vector<ir::ValueId> reads = n.inputs;
       for (const ir::ValueId v : implicit_inputs(n)) reads.push_back(v);
       for (size_t k = 0; k < reads.size(); ++k) {
@@ -335,8 +348,7 @@ class ModelWriter {
     return out;
   }
 
-  Status write_node(Slot from, const ir::Graph& g, ir::NodeId id, uint32_t index) {
-    const ir::Node& n = g.node(id);
+  Status write_node(Slot from, const ir::Graph& g, const ir::Node& n, uint32_t index) {
     for (const Function& f : model_.functions)
       if (f.domain == n.domain && f.name == n.op_type)
         return invalid("it calls a function, which must be unfolded first");

@@ -19,8 +19,8 @@ struct WriteOptions {
 };
 
 // The whole model in one string; external weights are taken in. The graph must be without function calls, and know the
-// types of all its values (ir::inline_functions, infer). Constant nodes become initializers; initializers that nobody
-// reads are left out.
+// types of all its values (ir::inline_functions, infer). Constant nodes become initializers, CastLike becomes Cast;
+// initializers that nobody reads are left out.
 Result<std::string> write_model(const Model& model, const WriteOptions& options = {});
 // Atomically, weight by weight: the old file stays until the new one is complete.
 Status save_model(const Model& model, const std::string& path, const WriteOptions& options = {});
