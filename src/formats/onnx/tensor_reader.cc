@@ -246,8 +246,9 @@ Result<Dim> read_dim(std::string_view message, DimPool& dims) {
         break;
       }
       case dimension::dim_param: {
+        // Some exporters call every dimension they do not know "?".
         const std::string_view name = f.bytes();
-        if (!name.empty()) out = dims.symbol(name);
+        if (!name.empty()) out = name == "?" ? dims.fresh() : dims.symbol(name);
         break;
       }
       default: f.skip();

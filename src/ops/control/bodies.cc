@@ -47,6 +47,14 @@ TypeDesc either(const TypeDesc& a, const TypeDesc& b) {
   return b.kind == Kind::optional ? b : a;
 }
 
+Fact form_of(const Fact* f) {
+  if (!f) return {};
+  Fact out = *f;
+  out.content.reset();
+  out.reals.reset();
+  return out;
+}
+
 void Carry::lend(std::span<Value> in, std::span<Value> out) {
   for (size_t i = 0; i < values.size(); ++i) {
     previous_[i] = values[i].tensor() ? values[i] : Value();

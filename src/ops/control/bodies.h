@@ -22,6 +22,8 @@ Status check_body(const BodyRef& body, std::string_view name, int inputs, int le
 // What holds of a value that is either `a` or `b`: dimensions that differ become unknown.
 Fact either(const Fact& a, const Fact& b, DimPool& dims);
 TypeDesc either(const TypeDesc& a, const TypeDesc& b);
+// The fact without what it says of the elements: of a value that may be another one in the next run.
+Fact form_of(const Fact* f);
 
 // The values that pass from one run of a body to the next. The memory of a tensor serves again two runs later, if
 // nobody kept it.

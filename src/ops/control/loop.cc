@@ -60,6 +60,17 @@ Status infer(const ir::Node&, const void* params, DimPool& dims, std::span<const
   return {};
 }
 
+// The condition may have another rank from the second iteration on.
+std::vector<BodyInput> body_inputs(const void* params, std::span<const Fact* const> in) {
+  const Params& p = *static_cast<const Params*>(params);
+  const bool list = p.body.input(0).rank() == 1;
+  std::vector<BodyInput> out;
+  out.push_back({Fact::tensor(DType::i64, std::vector<Dim>(list ? 1 : 0, Dim(1)))});
+  out.push_back({Fact::tensor(DType::boolean)});
+  for (int i = 0; i < p.carried; ++i) out.push_back({form_of(in[static_cast<size_t>(2 + i)]), 1 + i});
+  return out;
+}
+
 // A one-element tensor of the rank that the body asks for.
 template <class T>
 Result<Value> single(const Fact& wanted, T value) {
@@ -158,6 +169,6 @@ extern constexpr Op kLoop{.domain = "",
                           .types = types,
                           .kernels = kKernels,
                           .upgrade = upgrade};
-extern constexpr OpInference kLoopInference{.infer = infer};
+extern constexpr OpInference kLoopInference{.infer = infer, .body_inputs = body_inputs};
 
 }  // namespace tessera

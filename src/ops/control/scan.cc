@@ -80,6 +80,27 @@ Status infer(const ir::Node&, const void* params, DimPool& dims, std::span<const
   return {};
 }
 
+// What is left of a fact when one axis is taken away.
+void without_axis(Fact& f, int64_t axis) {
+  if (!f.shape) return;
+  if (const auto a = normalize_axis(axis, f.rank()))
+    f.shape->erase(f.shape->begin() + *a);
+  else
+    f.shape.reset();
+}
+
+std::vector<BodyInput> body_inputs(const void* params, std::span<const Fact* const> in) {
+  const Params& p = *static_cast<const Params*>(params);
+  std::vector<BodyInput> out;
+  for (int i = 0; i < p.states + p.scans; ++i) {
+    Fact f = form_of(in[static_cast<size_t>(i)]);
+    if (p.batched) without_axis(f, 0);
+    if (i >= p.states) without_axis(f, p.in_axes[static_cast<size_t>(i - p.states)]);
+    out.push_back({std::move(f), i < p.states ? i : -1});
+  }
+  return out;
+}
+
 // Slices of one tensor along one axis: read in place where they are contiguous.
 class Slicer {
  public:
@@ -270,6 +291,6 @@ extern constexpr Op kScan{.domain = "",
                           .types = types,
                           .kernels = kKernels,
                           .upgrade = upgrade};
-extern constexpr OpInference kScanInference{.infer = infer};
+extern constexpr OpInference kScanInference{.infer = infer, .body_inputs = body_inputs};
 
 }  // namespace tessera

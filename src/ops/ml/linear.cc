@@ -44,30 +44,17 @@ Status parse_classifier(Attrs& a, Params& p) {
   return {};
 }
 
-void classifier_types(TypeCall& c) {
-  c.out[0] = {Kind::tensor, static_cast<const Params*>(c.params)->labels.dtype(), Kind::tensor};
-  if (c.out.size() > 1) c.out[1] = {Kind::tensor, DType::f32, Kind::tensor};
-}
-
-template <class D>
-Status rows_of(const Params& p, ShapeCall<D>& c, D& rows) {
-  D columns = 1;
-  TRY(ml::rows_of(c, rows, columns));
-  if (known(columns) && number(columns) != p.columns()) return c.refuse(0, format("{} features", p.columns()));
-  return {};
-}
 template <class D>
 Status regressor_shape(const Params& p, ShapeCall<D>& c) {
   D rows = 1;
-  TRY(rows_of(p, c, rows));
+  TRY(ml::rows_with(c, p.columns(), rows));
   return c.set(0, DimVec<D>{rows, D(p.targets)});
 }
 template <class D>
 Status classifier_shape(const Params& p, ShapeCall<D>& c) {
   D rows = 1;
-  TRY(rows_of(p, c, rows));
-  TRY(c.set(0, DimVec<D>{rows}));
-  return c.outputs() > 1 ? c.set(1, DimVec<D>{rows, D(p.labels.size())}) : Status{};
+  TRY(ml::rows_with(c, p.columns(), rows));
+  return ml::set_classified(c, rows, p.labels.size());
 }
 
 void sums(const Params& p, const float* x, float* out) {
@@ -80,21 +67,10 @@ void sums(const Params& p, const float* x, float* out) {
   }
 }
 
-// Calls f(row) for all rows, in pieces of fixed size.
-template <class F>
-Status for_rows(Call& call, int64_t work_per_row, F&& f) {
-  const int64_t rows = ml::rows_of(call), piece = std::max<int64_t>(1, (1 << 16) / std::max<int64_t>(1, work_per_row));
-  call.parallel(ceil_div(rows, piece), [&](int64_t chunk, int) {
-    if (call.cancelled()) return;
-    for (int64_t r = chunk * piece; r < std::min(rows, (chunk + 1) * piece); ++r) f(r);
-  });
-  return call.cancelled() ? call.stopped() : Status{};
-}
-
 Status regress(const Params& p, Call& call) {
   const float* x = call.in<float>(0);
   float* y = call.out<float>(0);
-  return for_rows(call, static_cast<int64_t>(p.coefficients.size()), [&](int64_t r) {
+  return ml::for_rows(call, static_cast<int64_t>(p.coefficients.size()), [&](int64_t r) {
     sums(p, x + r * p.columns(), y + r * p.targets);
     // A single target is not compared with others.
     if (p.targets > 1 || p.post_transform == PostTransform::probit)
@@ -107,7 +83,7 @@ Status classify(const Params& p, Call& call) {
   void* labels = call.out(0);
   float* z = call.out<float>(1);
   const int64_t classes = p.labels.size();
-  return for_rows(call, static_cast<int64_t>(p.coefficients.size()), [&](int64_t r) {
+  return ml::for_rows(call, static_cast<int64_t>(p.coefficients.size()), [&](int64_t r) {
     std::vector<float> score(static_cast<size_t>(classes));
     sums(p, x + r * p.columns(), score.data());
     int64_t winner = std::max_element(score.begin(), score.end()) - score.begin();
@@ -126,13 +102,8 @@ Status classify(const Params& p, Call& call) {
   });
 }
 
-constexpr TypeRule kRegressorTypes[] = {{in_arg(0), set_of(DType::f32), set_of(DType::f64, DType::i32, DType::i64)},
-                                        {out_arg(0), set_of(DType::f32)}};
-constexpr TypeRule kClassifierTypes[] = {{in_arg(0), set_of(DType::f32), set_of(DType::f64, DType::i32, DType::i64)},
-                                         {out_arg(0), set_of(DType::i64, DType::string)},
-                                         {out_arg(1), set_of(DType::f32)}};
-constexpr Kernel kRegress[] = {{kRegressorTypes, compute_with<Params, regress>}};
-constexpr Kernel kClassify[] = {{kClassifierTypes, compute_with<Params, classify>}};
+constexpr Kernel kRegress[] = {{ml::kRegressorTypes, compute_with<Params, regress>}};
+constexpr Kernel kClassify[] = {{ml::kClassifierTypes, compute_with<Params, classify>}};
 constexpr int16_t kVersions[] = {1};
 
 }  // namespace
@@ -149,7 +120,7 @@ extern constexpr Op kMlLinearClassifier{.domain = "ai.onnx.ml",
                                         .name = "LinearClassifier",
                                         .versions = kVersions,
                                         .parse = parse_params<Params, parse_classifier>,
-                                        .types = classifier_types,
+                                        .types = ml::classifier_types<Params>,
                                         .shape = shape_with<Params, int64_t, classifier_shape<int64_t>>,
                                         .kernels = kClassify};
 extern constexpr OpInference kMlLinearClassifierInference{.shape = shape_with<Params, Dim, classifier_shape<Dim>>};

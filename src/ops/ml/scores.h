@@ -1,4 +1,4 @@
-// What the scoring operators of ai.onnx.ml share: post transforms, and class labels of either type.
+// What the scoring operators of ai.onnx.ml share: post transforms, class labels of either type, types and rows.
 #pragma once
 #include <cmath>
 
@@ -46,5 +46,43 @@ Status rows_of(ShapeCall<D>& c, D& rows, D& columns) {
 }
 inline int64_t columns_of(const Call& call) { return call.shape(0)[call.shape(0).rank() - 1]; }
 inline int64_t rows_of(const Call& call) { return call.shape(0).rank() == 1 ? 1 : call.shape(0)[0]; }
+// The rows of an input that must have so many columns.
+template <class D>
+Status rows_with(ShapeCall<D>& c, int64_t wanted, D& rows) {
+  D columns = 1;
+  TRY(rows_of(c, rows, columns));
+  if (known(columns) && number(columns) != wanted) return c.refuse(0, format("{} features", wanted));
+  return {};
+}
+
+// Calls f(row) for all rows, in pieces of fixed size.
+template <class F>
+Status for_rows(Call& call, int64_t work_per_row, F&& f) {
+  const int64_t rows = rows_of(call), piece = std::max<int64_t>(1, (1 << 16) / std::max<int64_t>(1, work_per_row));
+  call.parallel(ceil_div(rows, piece), [&](int64_t chunk, int) {
+    if (call.cancelled()) return;
+    for (int64_t r = chunk * piece; r < std::min(rows, (chunk + 1) * piece); ++r) f(r);
+  });
+  return call.cancelled() ? call.stopped() : Status{};
+}
+
+// Output 0: labels, which the parameters P hold; output 1: scores.
+template <class P>
+void classifier_types(TypeCall& c) {
+  c.out[0] = {Kind::tensor, static_cast<const P*>(c.params)->labels.dtype(), Kind::tensor};
+  if (c.out.size() > 1) c.out[1] = {Kind::tensor, DType::f32, Kind::tensor};
+}
+template <class D>
+Status set_classified(ShapeCall<D>& c, const D& rows, int64_t scores) {
+  TRY(c.set(0, DimVec<D>{rows}));
+  return c.outputs() > 1 ? c.set(1, DimVec<D>{rows, D(scores)}) : Status{};
+}
+
+inline constexpr TypeRule kRegressorTypes[] = {
+    {in_arg(0), set_of(DType::f32), set_of(DType::f64, DType::i32, DType::i64)}, {out_arg(0), set_of(DType::f32)}};
+inline constexpr TypeRule kClassifierTypes[] = {
+    {in_arg(0), set_of(DType::f32), set_of(DType::f64, DType::i32, DType::i64)},
+    {out_arg(0), set_of(DType::i64, DType::string)},
+    {out_arg(1), set_of(DType::f32)}};
 
 }  // namespace tessera::ml

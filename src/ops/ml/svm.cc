@@ -51,24 +51,6 @@ Status set_columns(Machine& m, size_t size, int64_t count) {
   return {};
 }
 
-template <class D>
-Status rows_of(const Machine& m, ShapeCall<D>& c, D& rows) {
-  D columns = 1;
-  TRY(ml::rows_of(c, rows, columns));
-  if (known(columns) && number(columns) != m.columns) return c.refuse(0, format("{} features", m.columns));
-  return {};
-}
-
-template <class F>
-Status for_rows(Call& call, int64_t work_per_row, F&& f) {
-  const int64_t rows = ml::rows_of(call), piece = std::max<int64_t>(1, (1 << 16) / std::max<int64_t>(1, work_per_row));
-  call.parallel(ceil_div(rows, piece), [&](int64_t chunk, int) {
-    if (call.cancelled()) return;
-    for (int64_t r = chunk * piece; r < std::min(rows, (chunk + 1) * piece); ++r) f(r);
-  });
-  return call.cancelled() ? call.stopped() : Status{};
-}
-
 // ------------------------------------------------------------------------------------------------------ SVMRegressor
 
 struct Regressor : Machine {
@@ -95,14 +77,14 @@ Status parse_regressor(Attrs& a, Regressor& p) {
 template <class D>
 Status regressor_shape(const Regressor& p, ShapeCall<D>& c) {
   D rows = 1;
-  TRY(rows_of(p, c, rows));
+  TRY(ml::rows_with(c, p.columns, rows));
   return c.set(0, DimVec<D>{rows, D(1)});
 }
 
 Status regress(const Regressor& p, Call& call) {
   const float* x = call.in<float>(0);
   float* y = call.out<float>(0);
-  return for_rows(call, p.columns * std::max<int64_t>(1, p.supports), [&](int64_t r) {
+  return ml::for_rows(call, p.columns * std::max<int64_t>(1, p.supports), [&](int64_t r) {
     const float* row = x + r * p.columns;
     double sum = p.rho[0];
     if (p.supports == 0) sum += p.apply(row, p.coefficients.data());
@@ -160,16 +142,11 @@ Status parse_classifier(Attrs& a, Classifier& p) {
   return set_columns(p, p.vectors.size(), p.vectors_count);
 }
 
-void classifier_types(TypeCall& c) {
-  c.out[0] = {Kind::tensor, static_cast<const Classifier*>(c.params)->labels.dtype(), Kind::tensor};
-  if (c.out.size() > 1) c.out[1] = {Kind::tensor, DType::f32, Kind::tensor};
-}
 template <class D>
 Status classifier_shape(const Classifier& p, ShapeCall<D>& c) {
   D rows = 1;
-  TRY(rows_of(p, c, rows));
-  TRY(c.set(0, DimVec<D>{rows}));
-  return c.outputs() > 1 ? c.set(1, DimVec<D>{rows, D(p.scores())}) : Status{};
+  TRY(ml::rows_with(c, p.columns, rows));
+  return ml::set_classified(c, rows, p.scores());
 }
 
 // The decision of each pair of classes, and a vote for the one it prefers.
@@ -274,7 +251,7 @@ Status classify(const Classifier& p, Call& call) {
   void* labels = call.out(0);
   float* z = call.out<float>(1);
   const int64_t work = p.columns * std::max<int64_t>(p.classes(), p.vectors_count);
-  return for_rows(call, work, [&](int64_t r) {
+  return ml::for_rows(call, work, [&](int64_t r) {
     std::vector<float> scores;
     const int64_t winner = classify_row(p, x + r * p.columns, scores);
     scores.resize(static_cast<size_t>(p.scores()));
@@ -283,13 +260,8 @@ Status classify(const Classifier& p, Call& call) {
   });
 }
 
-constexpr TypeRule kRegressorTypes[] = {{in_arg(0), set_of(DType::f32), set_of(DType::f64, DType::i32, DType::i64)},
-                                        {out_arg(0), set_of(DType::f32)}};
-constexpr TypeRule kClassifierTypes[] = {{in_arg(0), set_of(DType::f32), set_of(DType::f64, DType::i32, DType::i64)},
-                                         {out_arg(0), set_of(DType::i64, DType::string)},
-                                         {out_arg(1), set_of(DType::f32)}};
-constexpr Kernel kRegress[] = {{kRegressorTypes, compute_with<Regressor, regress>}};
-constexpr Kernel kClassify[] = {{kClassifierTypes, compute_with<Classifier, classify>}};
+constexpr Kernel kRegress[] = {{ml::kRegressorTypes, compute_with<Regressor, regress>}};
+constexpr Kernel kClassify[] = {{ml::kClassifierTypes, compute_with<Classifier, classify>}};
 constexpr int16_t kVersions[] = {1};
 
 }  // namespace
@@ -306,7 +278,7 @@ extern constexpr Op kMlSVMClassifier{.domain = "ai.onnx.ml",
                                      .name = "SVMClassifier",
                                      .versions = kVersions,
                                      .parse = parse_params<Classifier, parse_classifier>,
-                                     .types = classifier_types,
+                                     .types = ml::classifier_types<Classifier>,
                                      .shape = shape_with<Classifier, int64_t, classifier_shape<int64_t>>,
                                      .kernels = kClassify};
 extern constexpr OpInference kMlSVMClassifierInference{.shape = shape_with<Classifier, Dim, classifier_shape<Dim>>};
