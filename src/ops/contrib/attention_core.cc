@@ -91,7 +91,7 @@ Status attend(const AttentionParams& p, Call& call, AttentionCall& a) {
   problem.causal = p.causal;
   problem.scores = a.scores;
   problem.scores_type = DType::f32;
-  problem.scores_mode = 3;
+  problem.scores_mode = 2;
   std::vector<float> padding;
   if (call.has(a.padding)) padding = padding_numbers(call, a.padding, s, p.filter, &problem.masks[0]);
   if (call.has(a.bias)) problem.masks[1] = Mask::of(call, a.bias);
