@@ -168,6 +168,10 @@ def padding_mask(rng, b, s, total, forms):
     return (rng.random(shape) < 0.7).astype(np.int32)
 
 
+# Adding -10000 to a score, as masks do, costs it three digits, and masks and biases are added in any order.
+MASKED = (3e-3, 1e-5)
+
+
 def score_bias(rng, b, heads, s, total):
     return reals(rng, [pick(rng, [1, b]), pick(rng, [1, heads]), s, total])
 
@@ -202,7 +206,8 @@ def MultiHeadAttention(rng):
         attributes["mask_filter_value"] = -1e4 if coin(rng) else -3e4
     present = form != "cross" and (past_key is not None or coin(rng))
     outputs = [True, present, present, coin(rng, 0.3)] if coin(rng) else [True] + [True, True] * present
-    return Case("MultiHeadAttention", trim(inputs), attributes, outputs, output_types={3: TensorProto.FLOAT})
+    return Case("MultiHeadAttention", trim(inputs), attributes, outputs, output_types={3: TensorProto.FLOAT},
+                tolerance=MASKED)
 
 
 @case
@@ -252,7 +257,8 @@ def Attention(rng):
     if coin(rng, 0.2):
         attributes["scale"] = float(rng.uniform(0.1, 1))
     return Case("Attention", trim(inputs), attributes,
-                [True, True] if has_past or (v_width == width and coin(rng)) else [True], constants={1} if coin(rng) else set())
+                [True, True] if has_past or (v_width == width and coin(rng)) else [True],
+                constants={1} if coin(rng) else set(), tolerance=MASKED)
 
 
 @case
@@ -271,7 +277,7 @@ def QAttention(rng):
               draw(wtype, lines) if coin(rng) else None,
               reals(rng, [2, b, heads, past, width]) if has_past else None]
     return Case("QAttention", trim(inputs), {"num_heads": heads, "unidirectional": int(coin(rng))},
-                [True, True] if has_past or coin(rng) else [True])
+                [True, True] if has_past or coin(rng) else [True], tolerance=MASKED)
 
 
 @case
@@ -325,3 +331,248 @@ def GroupQueryAttention(rng):
         return x
     return Case("GroupQueryAttention", trim(inputs), attributes, outputs, compare={1: used, 2: used},
                 variables={0, 1, 2, 3, 4, 5, 6}, tolerance=(2e-2, 2e-2) if dtype is np.float16 else None)
+
+
+# ------------------------------------------------------------------------------------------------ quantised
+
+
+def integers(rng, dtype, shape):
+    info = np.iinfo(dtype)
+    return rng.integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+def scale_of(rng, shape=(), low=0.01, high=0.1):
+    return rng.uniform(low, high, shape).astype(np.float32)
+
+
+def byte_type(rng):
+    return pick(rng, [np.uint8, np.int8])
+
+
+def zero_of(rng, dtype, shape=()):
+    info = np.iinfo(dtype)
+    return rng.integers(info.min // 4 + info.max // 2 if info.min == 0 else -30, info.max // 4 * 3, shape).astype(dtype)
+
+
+def broadcast_pair(rng):
+    shape = dims(rng, 0, 4)
+    other = [d if coin(rng, 0.7) else 1 for d in shape][size(rng, 0, len(shape)):]
+    return (shape, other) if coin(rng) else (other, shape)
+
+
+def quantized_binary(name):
+    def draw(rng):
+        t = byte_type(rng)
+        a, b = broadcast_pair(rng)
+        zero = lambda: maybe(rng, zero_of(rng, t), 0.8)
+        inputs = [integers(rng, t, a), scale_of(rng), zero(), integers(rng, t, b), scale_of(rng), zero(),
+                  scale_of(rng), zero()]
+        return Case(name, trim(inputs), near=1)
+    CASES[name] = draw
+
+
+quantized_binary("QLinearAdd")
+quantized_binary("QLinearMul")
+
+
+@case
+def QLinearLeakyRelu(rng):
+    t = byte_type(rng)
+    return Case("QLinearLeakyRelu", [integers(rng, t, dims(rng, 0, 4)), scale_of(rng), zero_of(rng, t), scale_of(rng),
+                                     zero_of(rng, t)], {"alpha": float(rng.uniform(0, 1))}, near=1, constants={1, 2, 3, 4})
+
+
+@case
+def QLinearSigmoid(rng):
+    t = byte_type(rng)
+    return Case("QLinearSigmoid", [integers(rng, t, dims(rng, 0, 4)), scale_of(rng), zero_of(rng, t),
+                                   scale_of(rng, (), 0.004, 0.02), zero_of(rng, t)], near=1, constants={1, 2, 3, 4})
+
+
+@case
+def QLinearSoftmax(rng):
+    t = byte_type(rng)
+    shape = dims(rng, 1, 4)
+    zero = np.array(np.iinfo(t).min, t)
+    return Case("QLinearSoftmax", [integers(rng, t, shape), scale_of(rng), zero_of(rng, t),
+                                   np.array(1 / 256, np.float32), zero],
+                {"axis": size(rng, -len(shape), len(shape) - 1), "opset": pick(rng, [11, 13, 17])}, near=1,
+                constants={1, 2, 3, 4})
+
+
+@case
+def QLinearWhere(rng):
+    t = byte_type(rng)
+    x, y = broadcast_pair(rng)
+    condition = np.asarray(rng.random(np.broadcast_shapes(tuple(x), tuple(y))) < 0.5)
+    return Case("QLinearWhere", [condition, integers(rng, t, x), scale_of(rng), zero_of(rng, t), integers(rng, t, y),
+                                 scale_of(rng), zero_of(rng, t), scale_of(rng), zero_of(rng, t)], near=1,
+                constants={2, 3, 5, 6, 7, 8})
+
+
+def pool_attributes(rng, rank):
+    kernel = [size(rng, 1, 3) for _ in range(rank)]
+    attributes = {"kernel_shape": kernel}
+    if coin(rng):
+        attributes["strides"] = [size(rng, 1, 3) for _ in range(rank)]
+    if coin(rng):
+        attributes["pads"] = [size(rng, 0, k - 1) for k in kernel + kernel]
+    if coin(rng, 0.3):
+        attributes["ceil_mode"] = 1
+    return attributes
+
+
+@case
+def QLinearAveragePool(rng):
+    t, rank, last = byte_type(rng), size(rng, 1, 3), int(coin(rng))
+    n, c, spatial = size(rng, 1, 2), size(rng, 1, 4), [size(rng, 3, 8) for _ in range(rank)]
+    shape = [n, *spatial, c] if last else [n, c, *spatial]
+    attributes = pool_attributes(rng, rank) | {"channels_last": last, "count_include_pad": int(coin(rng))}
+    attributes.pop("ceil_mode", None)
+    return Case("QLinearAveragePool", [integers(rng, t, shape), scale_of(rng), zero_of(rng, t), scale_of(rng),
+                                       zero_of(rng, t)], attributes, near=1)
+
+
+@case
+def QLinearGlobalAveragePool(rng):
+    t, rank, last = byte_type(rng), size(rng, 1, 3), int(coin(rng))
+    n, c, spatial = size(rng, 1, 3), size(rng, 1, 6), [size(rng, 1, 6) for _ in range(rank)]
+    shape = [n, *spatial, c] if last else [n, c, *spatial]
+    return Case("QLinearGlobalAveragePool", [integers(rng, t, shape), scale_of(rng), zero_of(rng, t), scale_of(rng),
+                                             zero_of(rng, t)], {"channels_last": last}, near=1)
+
+
+@case
+def QLinearConcat(rng):
+    t = byte_type(rng)
+    shape = dims(rng, 1, 4)
+    axis = size(rng, -len(shape), len(shape) - 1)
+    inputs = [scale_of(rng), zero_of(rng, t)]
+    for _ in range(size(rng, 1, 4)):
+        own = list(shape)
+        own[axis] = size(rng, 0, 4)
+        same = coin(rng, 0.3)
+        inputs += [integers(rng, t, own), inputs[0] if same else scale_of(rng), inputs[1] if same else zero_of(rng, t)]
+    return Case("QLinearConcat", inputs, {"axis": axis}, near=1)
+
+
+@case
+def QuantizeLinear(rng):
+    t = pick(rng, [np.uint8, np.int8, np.uint16, np.int16])
+    shape = dims(rng, 1, 4)
+    axis = size(rng, -len(shape), len(shape) - 1) if coin(rng) else None
+    lines = [] if axis is None else [shape[axis]]
+    inputs = [reals(rng, shape, scale=3), scale_of(rng, lines), zero_of(rng, t, lines)]
+    if t is np.uint8 and coin(rng):
+        inputs.pop()
+    return Case("QuantizeLinear", inputs, {} if axis is None else {"axis": axis})
+
+
+@case
+def DequantizeLinear(rng):
+    t = pick(rng, [np.uint8, np.int8, np.uint16, np.int16, np.int32])
+    shape = dims(rng, 1, 4)
+    axis = size(rng, -len(shape), len(shape) - 1) if coin(rng) else None
+    lines = [] if axis is None else [shape[axis]]
+    zero = np.zeros(lines, t) if t is np.int32 else zero_of(rng, t, lines)
+    inputs = [integers(rng, t, shape), scale_of(rng, lines), maybe(rng, zero, 0.7)]
+    return Case("DequantizeLinear", trim(inputs), {} if axis is None else {"axis": axis})
+
+
+def matmul_shapes(rng):
+    m, k, n = size(rng, 1, 6), size(rng, 1, 20), size(rng, 1, 20)
+    batch = dims(rng, 0, 2, 3)
+    return [*batch, m, k], [*(batch if coin(rng, 0.4) else []), k, n]
+
+
+@case
+def MatMulIntegerToFloat(rng):
+    a, b = matmul_shapes(rng)
+    ta, tb = byte_type(rng), byte_type(rng)
+    lines = [b[-1]] if len(b) == 2 and coin(rng) else []
+    inputs = [integers(rng, ta, a), integers(rng, tb, b), scale_of(rng), scale_of(rng, lines),
+              maybe(rng, zero_of(rng, ta)), maybe(rng, zero_of(rng, tb, lines)), maybe(rng, reals(rng, [b[-1]]))]
+    return Case("MatMulIntegerToFloat", trim(inputs))
+
+
+@case
+def DynamicQuantizeMatMul(rng):
+    a, b = matmul_shapes(rng)
+    tb = byte_type(rng)
+    lines = [b[-1]] if len(b) == 2 and coin(rng) else []
+    inputs = [reals(rng, a), integers(rng, tb, b), scale_of(rng, lines), maybe(rng, zero_of(rng, tb, lines)),
+              maybe(rng, reals(rng, [b[-1]]))]
+    return Case("DynamicQuantizeMatMul", trim(inputs), tolerance=(1e-3, 1e-4))
+
+
+@case
+def QGemm(rng):
+    m, k, n = size(rng, 1, 6), size(rng, 1, 20), size(rng, 1, 20)
+    ta, tb = byte_type(rng), byte_type(rng)
+    trans_a, trans_b = int(coin(rng)), int(coin(rng))
+    lines = [n] if coin(rng) else []
+    inputs = [integers(rng, ta, [k, m] if trans_a else [m, k]), scale_of(rng), zero_of(rng, ta),
+              integers(rng, tb, [n, k] if trans_b else [k, n]), scale_of(rng, lines), zero_of(rng, tb, lines),
+              maybe(rng, rng.integers(-1000, 1000, pick(rng, [[m, n], [n], [1, n], [m, 1], []])).astype(np.int32))]
+    if coin(rng):
+        inputs += [scale_of(rng, (), 0.5, 2), zero_of(rng, ta)]
+    return Case("QGemm", trim(inputs), {"transA": trans_a, "transB": trans_b, "alpha": float(rng.uniform(0.2, 2))},
+                near=1, constants=set(range(1, 9)) - {6},
+                output_types={0: (TensorProto.UINT8 if ta is np.uint8 else TensorProto.INT8) if len(inputs) > 7 else TensorProto.FLOAT})
+
+
+@case
+def MatMulInteger16(rng):
+    a, b = matmul_shapes(rng)
+    return Case("MatMulInteger16", [rng.integers(-900, 900, a).astype(np.int16), rng.integers(-900, 900, b).astype(np.int16)])
+
+
+@case
+def GatherBlockQuantized(rng):
+    from onnx import helper
+    form = pick(rng, ["int4", "uint4", "u8_4", "u8_8"])
+    block, rank = pick(rng, [16, 32]), size(rng, 2, 3)
+    shape = [size(rng, 1, 5) for _ in range(rank)]
+    gather = 0 if form[0] == "u" and form[1] == "8" else size(rng, 0, rank - 1)
+    quantize = rank - 1 if form.startswith("u8") else pick(rng, [i for i in range(rank) if i != gather] or [0])
+    shape[quantize] = block * size(rng, 1, 3) if form == "u8_4" else size(rng, 1, 3 * block)
+    if form == "u8_4" or form in ("int4", "uint4"):
+        shape[-1] += shape[-1] % 2
+    scales_shape = list(shape)
+    scales_shape[quantize] = -(-shape[quantize] // block)
+    attributes = {"gather_axis": gather, "quantize_axis": quantize, "block_size": block}
+    zeros = coin(rng)
+
+    def nibbles(type_, shape_, low, high):
+        return helper.make_tensor("x", type_, shape_, rng.integers(low, high, int(np.prod(shape_))).tolist())
+    if form == "int4":
+        data, zero = nibbles(TensorProto.INT4, shape, -8, 8), nibbles(TensorProto.INT4, scales_shape, -8, 8)
+    elif form == "uint4":
+        data, zero = nibbles(TensorProto.UINT4, shape, 0, 16), nibbles(TensorProto.UINT4, scales_shape, 0, 16)
+    else:
+        attributes["bits"] = int(form[-1])
+        each = 8 // attributes["bits"]
+        data = integers(rng, np.uint8, [*shape[:-1], shape[-1] // each])
+        zero = integers(rng, np.uint8, [*scales_shape[:-1], -(-scales_shape[-1] // each)])
+    dtype = pick(rng, [np.float32, np.float16])
+    indices = rng.integers(-shape[gather], shape[gather], dims(rng, 0, 2)).astype(pick(rng, [np.int32, np.int64]))
+    inputs = [data, indices, scale_of(rng, scales_shape).astype(dtype), zero if zeros else None]
+    return Case("GatherBlockQuantized", trim(inputs), attributes, constants={0, 2, 3})
+
+
+@case
+def DynamicQuantizeLSTM(rng):
+    length, b, width, hidden = size(rng, 1, 4), size(rng, 1, 3), size(rng, 1, 6), size(rng, 1, 5)
+    direction = pick(rng, ["forward", "reverse", "bidirectional"])
+    n = 2 if direction == "bidirectional" else 1
+    t = byte_type(rng)
+    lines = [n, 4 * hidden] if coin(rng) else [n]
+    low = np.zeros(lines, t) if t is np.int8 else np.full(lines, 128, t)
+    state = lambda: reals(rng, [n, b, hidden], scale=0.5)
+    inputs = [reals(rng, [length, b, width]), integers(rng, t, [n, width, 4 * hidden]), integers(rng, t, [n, hidden, 4 * hidden]),
+              maybe(rng, reals(rng, [n, 8 * hidden])), maybe(rng, rng.integers(1, length + 1, b).astype(np.int32), 0.3),
+              maybe(rng, state()), maybe(rng, state()), None, scale_of(rng, lines, 0.002, 0.01), low,
+              scale_of(rng, lines, 0.002, 0.01), low]
+    # ONNX Runtime also quantises the activations.
+    return Case("DynamicQuantizeLSTM", inputs, {"hidden_size": hidden, "direction": direction}, [True, True, True],
+                constants={1, 2, 8, 9, 10, 11}, tolerance=(5e-2, 3e-2))

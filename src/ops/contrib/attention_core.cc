@@ -1,6 +1,7 @@
 #include "ops/contrib/attention_core.h"
 
 #include <cmath>
+#include <limits>
 
 namespace tessera::contrib {
 namespace {
@@ -98,7 +99,11 @@ Status attend(const AttentionParams& p, Call& call, AttentionCall& a) {
   problem.scratch_step = scratch_bytes(s);
   TRY_ASSIGN(scratch, Tensor::allocate(DType::u8, Shape{problem.scratch_step * call.threads()}));
   problem.scratch = static_cast<std::byte*>(scratch.mutable_data());
-  return run(problem, call);
+  TRY(run(problem, call));
+  // Who sees the scores sees finite numbers.
+  for (int64_t i = 0, n = s.batch * s.q_heads * s.queries * s.keys; a.scores && i < n; ++i)
+    a.scores[i] = std::max(a.scores[i], std::numeric_limits<float>::lowest());
+  return {};
 }
 
 }  // namespace tessera::contrib
