@@ -364,7 +364,7 @@ def quantized_binary(name):
     def draw(rng):
         t = byte_type(rng)
         a, b = broadcast_pair(rng)
-        zero = lambda: maybe(rng, zero_of(rng, t), 0.8)
+        zero = lambda: zero_of(rng, t)
         inputs = [integers(rng, t, a), scale_of(rng), zero(), integers(rng, t, b), scale_of(rng), zero(),
                   scale_of(rng), zero()]
         return Case(name, trim(inputs), near=1)
@@ -395,7 +395,7 @@ def QLinearSoftmax(rng):
     shape = dims(rng, 1, 4)
     zero = np.array(np.iinfo(t).min, t)
     return Case("QLinearSoftmax", [integers(rng, t, shape), scale_of(rng), zero_of(rng, t),
-                                   np.array(1 / 256, np.float32), zero],
+                                   np.array(1 / 255, np.float32), zero],
                 {"axis": size(rng, -len(shape), len(shape) - 1), "opset": pick(rng, [11, 13, 17])}, near=1,
                 constants={1, 2, 3, 4})
 
@@ -479,6 +479,9 @@ def DequantizeLinear(rng):
     return Case("DequantizeLinear", trim(inputs), {} if axis is None else {"axis": axis})
 
 
+BYTE_PAIRS = [(np.uint8, np.uint8), (np.uint8, np.int8), (np.int8, np.int8)]
+
+
 def matmul_shapes(rng):
     m, k, n = size(rng, 1, 6), size(rng, 1, 20), size(rng, 1, 20)
     batch = dims(rng, 0, 2, 3)
@@ -488,7 +491,7 @@ def matmul_shapes(rng):
 @case
 def MatMulIntegerToFloat(rng):
     a, b = matmul_shapes(rng)
-    ta, tb = byte_type(rng), byte_type(rng)
+    ta, tb = pick(rng, BYTE_PAIRS)
     lines = [b[-1]] if len(b) == 2 and coin(rng) else []
     inputs = [integers(rng, ta, a), integers(rng, tb, b), scale_of(rng), scale_of(rng, lines),
               maybe(rng, zero_of(rng, ta)), maybe(rng, zero_of(rng, tb, lines)), maybe(rng, reals(rng, [b[-1]]))]
@@ -508,7 +511,7 @@ def DynamicQuantizeMatMul(rng):
 @case
 def QGemm(rng):
     m, k, n = size(rng, 1, 6), size(rng, 1, 20), size(rng, 1, 20)
-    ta, tb = byte_type(rng), byte_type(rng)
+    ta, tb = pick(rng, BYTE_PAIRS)
     trans_a, trans_b = int(coin(rng)), int(coin(rng))
     lines = [n] if coin(rng) else []
     inputs = [integers(rng, ta, [k, m] if trans_a else [m, k]), scale_of(rng), zero_of(rng, ta),
@@ -576,3 +579,255 @@ def DynamicQuantizeLSTM(rng):
     # ONNX Runtime also quantises the activations.
     return Case("DynamicQuantizeLSTM", inputs, {"hidden_size": hidden, "direction": direction}, [True, True, True],
                 constants={1, 2, 8, 9, 10, 11}, tolerance=(5e-2, 3e-2))
+
+
+# ------------------------------------------------------------------------------------------------ fused forms
+
+
+def fused_matmul(name, batched):
+    def draw(rng):
+        m, k, n = size(rng, 1, 6), size(rng, 1, 20), size(rng, 1, 20)
+        batch = dims(rng, 0, 2, 3)
+        attributes = {"alpha": float(rng.uniform(-2, 2)), "transA": int(coin(rng)), "transB": int(coin(rng))}
+        dtype = pick(rng, [np.float32, np.float32, np.float64]) if name == "FusedMatMul" else np.float32
+
+        def side(rows, cols, letter, stack):
+            if attributes[f"trans{letter}"]:
+                rows, cols = cols, rows
+            if batched and len(stack) and coin(rng, 0.4):
+                attributes[f"transBatch{letter}"] = 1
+                return reals(rng, [rows, *stack, cols], dtype)
+            return reals(rng, [*stack, rows, cols], dtype)
+        a = side(m, k, "A", batch)
+        b = side(k, n, "B", batch if coin(rng) else [])
+        return Case(name, [a, b], attributes)
+    CASES[name] = draw
+
+
+fused_matmul("FusedMatMul", True)
+fused_matmul("TransposeMatMul", False)
+
+
+@case
+def FusedGemm(rng):
+    m, k, n = size(rng, 1, 6), size(rng, 1, 20), size(rng, 1, 20)
+    trans_a, trans_b = int(coin(rng)), int(coin(rng))
+    activation = pick(rng, ["Relu", "Tanh", "Sigmoid", "LeakyRelu", "Elu", "Softplus", "Softsign", "ThresholdedRelu", "HardSigmoid"])
+    attributes = {"transA": trans_a, "transB": trans_b, "alpha": float(rng.uniform(0.2, 2)), "activation": activation,
+                  "beta": float(rng.uniform(0.2, 2)), "activation_alpha": float(rng.uniform(0.05, 0.5))}
+    if activation == "HardSigmoid":
+        attributes["activation_beta"] = float(rng.uniform(0.2, 0.6))
+    bias = reals(rng, pick(rng, [[m, n], [n], [1, n], [m, 1], []]))
+    return Case("FusedGemm", trim([reals(rng, [k, m] if trans_a else [m, k]), reals(rng, [n, k] if trans_b else [k, n]),
+                                   maybe(rng, bias)]), attributes)
+
+
+@case
+def FusedConv(rng):
+    rank, group = size(rng, 1, 2), size(rng, 1, 2)
+    c, m, n = group * size(rng, 1, 3), group * size(rng, 1, 3), size(rng, 1, 2)
+    kernel = [size(rng, 1, 3) for _ in range(rank)]
+    spatial = [size(rng, 3, 8) for _ in range(rank)]
+    name, params = pick(rng, [("Relu", []), ("LeakyRelu", [0.2]), ("Clip", [-0.5, 0.7]), ("HardSigmoid", [0.3, 0.4]),
+                              ("Tanh", []), ("Sigmoid", [])])
+    attributes = {"kernel_shape": kernel, "group": group, "activation": name}
+    if params:
+        attributes["activation_params"] = params
+    added = None
+    if coin(rng):
+        added = reals(rng, [n, m, *[s - k + 1 for s, k in zip(spatial, kernel)]])
+    elif coin(rng):
+        attributes["pads"] = [size(rng, 0, 2) for _ in range(2 * rank)]
+    return Case("FusedConv", trim([reals(rng, [n, c, *spatial]), reals(rng, [m, c // group, *kernel]),
+                                   maybe(rng, reals(rng, [m])), added]), attributes, constants={1} if coin(rng) else set())
+
+
+@case
+def ConvTransposeWithDynamicPads(rng):
+    rank, group = size(rng, 1, 2), size(rng, 1, 2)
+    c, m, n = group * size(rng, 1, 3), size(rng, 1, 3), size(rng, 1, 2)
+    kernel = [size(rng, 2, 4) for _ in range(rank)]
+    strides = [size(rng, 1, 3) for _ in range(rank)]
+    attributes = {"kernel_shape": kernel, "strides": strides, "group": group}
+    if coin(rng, 0.4):
+        attributes["output_padding"] = [size(rng, 0, s - 1) for s in strides]
+    pads = np.array([size(rng, 0, 1) for _ in range(2 * rank)], np.int64)
+    return Case("ConvTransposeWithDynamicPads", trim([reals(rng, [n, c, *[size(rng, 2, 5) for _ in range(rank)]]),
+                                                      reals(rng, [c, m, *kernel]), pads, maybe(rng, reals(rng, [m * group]))]), attributes)
+
+
+@case
+def MaxpoolWithMask(rng):
+    rank = size(rng, 1, 3)
+    shape = [size(rng, 1, 2), size(rng, 1, 3), *[size(rng, 3, 7) for _ in range(rank)]]
+    attributes = pool_attributes(rng, rank)
+    attributes.pop("ceil_mode", None)
+    mask = (rng.random([1, 1, *shape[2:]]) < 0.8).astype(np.int32)
+    return Case("MaxpoolWithMask", [reals(rng, shape), mask], attributes)
+
+
+@case
+def NhwcMaxPool(rng):
+    rank = size(rng, 1, 3)
+    shape = [size(rng, 1, 2), *[size(rng, 3, 7) for _ in range(rank)], size(rng, 1, 4)]
+    return Case("NhwcMaxPool", [integers(rng, byte_type(rng), shape)], pool_attributes(rng, rank))
+
+
+# ------------------------------------------------------------------------------------------------ tensors
+
+
+@case
+def Pad(rng):
+    shape = dims(rng, 1, 4, low=2)
+    mode = pick(rng, ["constant", "edge", "reflect"])
+    pads = np.array([size(rng, 0, 1) for _ in range(2 * len(shape))], np.int64)
+    if coin(rng, 0.3):
+        pads = pads.reshape(1, -1)
+    return Case("Pad", trim([reals(rng, shape), pads, maybe(rng, reals(rng, [1]))]), {"mode": mode})
+
+
+@case
+def GatherND(rng):
+    shape = dims(rng, 1, 4)
+    width = size(rng, 1, len(shape))
+    outer = dims(rng, 0, 2)
+    indices = np.stack([rng.integers(-d, d, outer) for d in shape[:width]], -1)
+    data = pick(rng, [reals(rng, shape), integers(rng, np.int8, shape), reals(rng, shape).astype(str).astype(object)])
+    return Case("GatherND", [data, indices.astype(pick(rng, [np.int32, np.int64]))])
+
+
+@case
+def ExpandDims(rng):
+    shape = dims(rng, 0, 4)
+    return Case("ExpandDims", [reals(rng, shape), np.array(size(rng, -len(shape) - 1, len(shape)), np.int32)], constants={1})
+
+
+@case
+def Trilu(rng):
+    shape = dims(rng, 2, 4)
+    return Case("Trilu", trim([reals(rng, shape, pick(rng, [np.float32, np.float64])),
+                               maybe(rng, np.array(size(rng, -4, 4), np.int64))]), {"upper": int(coin(rng))})
+
+
+@case
+def Range(rng):
+    dtype = pick(rng, [np.float32, np.float64, np.int16, np.int32, np.int64])
+    start, delta = size(rng, -5, 5), pick(rng, [1, 2, 3, -1, -2])
+    given = coin(rng, 0.7)
+    limit = start + size(rng, 0, 12) * (delta if given else 1)
+    shape = [] if coin(rng) else [1]
+    number = lambda v: np.full(shape, v, dtype)
+    return Case("Range", [number(start), number(limit)] + ([number(delta)] if given else []))
+
+
+@case
+def Unique(rng):
+    return Case("Unique", [rng.integers(0, 6, size(rng, 1, 20)).astype(np.float32)], {}, [True, True, True])
+
+
+@case
+def GridSample(rng):
+    n, c, h, w = size(rng, 1, 2), size(rng, 1, 3), size(rng, 2, 6), size(rng, 2, 6)
+    grid = rng.uniform(-1.5, 1.5, [n, size(rng, 1, 5), size(rng, 1, 5), 2]).astype(np.float32)
+    attributes = {"mode": pick(rng, ["bilinear", "nearest", "bicubic"]), "align_corners": int(coin(rng)),
+                  "padding_mode": pick(rng, ["zeros", "border", "reflection"])}
+    return Case("GridSample", [reals(rng, [n, c, h, w]), grid], attributes)
+
+
+@case
+def UnfoldTensor(rng):
+    shape = dims(rng, 1, 4, high=8)
+    dim = size(rng, -len(shape), len(shape) - 1)
+    attributes = {"dim": dim, "size": size(rng, 1, shape[dim]), "step": size(rng, 1, 3)}
+    return Case("UnfoldTensor", [pick(rng, [reals(rng, shape), integers(rng, np.int8, shape), integers(rng, np.int64, shape)])], attributes)
+
+
+@case
+def SampleOp(rng):
+    return Case("SampleOp", [reals(rng, dims(rng, 0, 3))])
+
+
+@case
+def CropAndResize(rng):
+    n, rois = size(rng, 1, 3), size(rng, 1, 4)
+    corners = rng.uniform(-0.1, 1.1, [rois, 4]).astype(np.float32)
+    return Case("CropAndResize", [reals(rng, [n, size(rng, 1, 3), size(rng, 1, 7), size(rng, 1, 7)]), corners,
+                                  rng.integers(0, n, rois).astype(np.int32),
+                                  np.array([size(rng, 1, 5), size(rng, 1, 5)], np.int32)],
+                {"mode": pick(rng, ["bilinear", "nearest"]), "extrapolation_value": float(rng.uniform(-1, 1))})
+
+
+# ------------------------------------------------------------------------------------------------ others
+
+
+@case
+def Inverse(rng):
+    n = size(rng, 1, 6)
+    dtype = pick(rng, [np.float32, np.float64, np.float16])
+    matrices = reals(rng, [*dims(rng, 0, 2, 3), n, n], np.float64) + 3 * np.eye(n)
+    return Case("Inverse", [matrices.astype(dtype)],
+                tolerance={np.float32: (1e-3, 1e-4), np.float64: (1e-9, 1e-10), np.float16: (5e-2, 2e-2)}[dtype])
+
+
+@case
+def CDist(rng):
+    k = size(rng, 1, 20)
+    dtype = pick(rng, [np.float32, np.float64])
+    return Case("CDist", [reals(rng, [size(rng, 1, 8), k], dtype), reals(rng, [size(rng, 1, 8), k], dtype)],
+                {"metric": pick(rng, ["sqeuclidean", "euclidean"])}, tolerance=(1e-3, 1e-3) if dtype is np.float32 else (1e-7, 1e-7))
+
+
+@case
+def MurmurHash3(rng):
+    shape = dims(rng, 0, 3)
+    t = pick(rng, [np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64, str])
+    if t is str:
+        x = np.array(["".join(chr(size(rng, 32, 300)) for _ in range(size(rng, 0, 9))) for _ in range(int(np.prod(shape)))],
+                     object).reshape(shape)
+    else:
+        x = reals(rng, shape, t) if t in (np.float32, np.float64) else integers(rng, t, shape)
+    return Case("MurmurHash3", [x], {"seed": size(rng, 0, 2**31 - 1), "positive": (positive := int(coin(rng)))},
+                output_types={0: TensorProto.UINT32 if positive else TensorProto.INT32})
+
+
+@case
+def DynamicTimeWarping(rng):
+    shape = [size(rng, 1, 9), size(rng, 1, 9)]
+    return Case("DynamicTimeWarping", [reals(rng, [1, *shape] if coin(rng) else shape)])
+
+
+@case
+def NGramRepeatBlock(rng):
+    b, words = size(rng, 1, 3), size(rng, 2, 6)
+    return Case("NGramRepeatBlock", [rng.integers(0, words, [b, size(rng, 1, 12)]).astype(np.int64), reals(rng, [b, words])],
+                {"ngram_size": size(rng, 1, 4)})
+
+
+@case
+def BifurcationDetector(rng):
+    words, n = size(rng, 2, 5), size(rng, 1, 8)
+    tokens = lambda k: rng.integers(0, words, k).astype(np.int64)
+    source, start = tokens(n), size(rng, 0, n)
+    predicted = np.concatenate([source[start:], tokens(1)])
+    if coin(rng) and len(predicted) > 1:
+        predicted[size(rng, 0, len(predicted) - 1)] = 99
+    shortest = size(rng, 1, 3)
+    attributes = {"min_ngram_size": shortest, "max_ngram_size": shortest + size(rng, 0, 2)} if coin(rng) else {}
+    return Case("BifurcationDetector", trim([source, tokens(size(rng, 1, 5)), np.array(start, np.int64),
+                                             maybe(rng, predicted, 0.8)]), attributes, [True, True])
+
+
+@case
+def GatedAdd(rng):
+    shape = dims(rng, 1, 4)
+    dtype = pick(rng, [np.float32, np.float16])
+    return Case("GatedAdd", [reals(rng, shape, dtype), reals(rng, shape, dtype), reals(rng, [*shape[:-1], 1], dtype)])
+
+
+@case
+def GatedRMSNorm(rng):
+    c, heads = size(rng, 1, 16), size(rng, 1, 3)
+    shape = [*dims(rng, 0, 2), c * heads]
+    dtype = pick(rng, [np.float32, np.float16])
+    attributes = {"activation": pick(rng, ["silu", "swish", "sigmoid"]), "epsilon": float(rng.uniform(1e-6, 1e-2))}
+    return Case("GatedRMSNorm", [reals(rng, shape, dtype), reals(rng, [c], dtype), reals(rng, shape, dtype)], attributes)
