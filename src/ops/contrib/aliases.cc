@@ -89,8 +89,8 @@ Status compose_gated_rms_norm(Composer& c) {
   c.attrs().get("epsilon", epsilon);
   c.attrs().get_choice("activation", activation, kActivations);
   TRY(c.attrs().done());
-  const ValueId rows = c.op("Reshape", {c.in(0), c.op("Concat", {list(c, {-1}), c.op("Shape", {c.in(1)})},
-                                                      {Attribute::integer("axis", 0)})});
+  const ValueId rows = c.op(
+      "Reshape", {c.in(0), c.op("Concat", {list(c, {-1}), c.op("Shape", {c.in(1)})}, {Attribute::integer("axis", 0)})});
   const ValueId norm = c.op("RMSNormalization", {rows, c.in(1)}, {Attribute::real("epsilon", epsilon)});
   const ValueId gate = c.op(activation == 2 ? "Sigmoid" : "Swish", {c.in(2)});
   c.out(0, c.op("Mul", {c.op("Reshape", {norm, c.op("Shape", {c.in(0)})}), gate}));

@@ -23,14 +23,14 @@ Status parse(Attrs& a, AttentionParams& p) {
   TRY(check(A, a.node()));
   TRY(parse_attention(a, p));
   const auto present = [&](int i) {
-    return static_cast<size_t>(i) < a.node().inputs.size() &&
-           a.node().inputs[static_cast<size_t>(i)] != ir::kNone;
+    return static_cast<size_t>(i) < a.node().inputs.size() && a.node().inputs[static_cast<size_t>(i)] != ir::kNone;
   };
   if (p.shared && !(present(P.past) && present(P.past_length)))
     return a.refuse("past_present_share_buffer", "0, or the inputs past and past_sequence_length");
   const auto& h = p.hidden_sizes;
   if (h.empty()) return {};
-  if (h.size() != 3 || h[0] != h[1]) return a.refuse("qkv_hidden_sizes", "three sizes, those of queries and keys equal");
+  if (h.size() != 3 || h[0] != h[1])
+    return a.refuse("qkv_hidden_sizes", "three sizes, those of queries and keys equal");
   for (const int64_t n : h)
     if (n < 1 || n > INT32_MAX || n % p.heads) return a.refuse("qkv_hidden_sizes", "multiples of num_heads");
   return {};
@@ -45,7 +45,8 @@ Status shape(const Places& at, const AttentionParams& p, ShapeCall<D>& c) {
   const auto& h = p.hidden_sizes;
   if (known(total) && (h.empty() ? number(total) % (3 * p.heads) != 0 : number(total) != h[0] + h[1] + h[2]))
     return c.refuse(at.weights, "columns for queries, keys and values of all heads");
-  if (c.has(at.bias) && !is_list(c, at.bias, total)) return c.refuse(at.bias, "a number for each column of the weights");
+  if (c.has(at.bias) && !is_list(c, at.bias, total))
+    return c.refuse(at.bias, "a number for each column of the weights");
   const D q_width = h.empty() ? floor_div(total, D(3)) : D(h[0]), v_width = h.empty() ? q_width : D(h[2]);
   const D size = floor_div(q_width, D(p.heads)), v_size = floor_div(v_width, D(p.heads));
   D keys = length, room = length;
@@ -203,8 +204,8 @@ extern constexpr Op kMicrosoftQAttention{.domain = kDomain,
                                          .kernels = kQuantizedKernels,
                                          .scratch = byte_matrix_scratch<1>,
                                          .packs = kBytePacks};
-extern constexpr OpInference kMicrosoftAttentionInference{
-    .shape = shape_with<AttentionParams, Dim, shape_at<Dim, kFloat>>};
+extern constexpr OpInference kMicrosoftAttentionInference{.shape =
+                                                              shape_with<AttentionParams, Dim, shape_at<Dim, kFloat>>};
 extern constexpr OpInference kMicrosoftQAttentionInference{
     .shape = shape_with<AttentionParams, Dim, shape_at<Dim, kQuantized>>};
 

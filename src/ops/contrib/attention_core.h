@@ -1,5 +1,5 @@
-// What com.microsoft's Attention, QAttention, MultiHeadAttention and DecoderMaskedMultiHeadAttention share: padding masks
-// in their many forms, a cache, and the engine.
+// What com.microsoft's Attention, QAttention, MultiHeadAttention and DecoderMaskedMultiHeadAttention share: padding
+// masks in their many forms, a cache, and the engine.
 #pragma once
 #include "ops/agree.h"
 #include "ops/contrib/contrib.h"
@@ -38,8 +38,9 @@ Status check_padding_mask(ShapeCall<D>& c, int i, const D& batch, const D& queri
     if (known(c.dim(i, 3)) && known(keys)) good = good && number(c.dim(i, 3)) >= number(keys);
   }
   if (good) return {};
-  return c.refuse(i, "a mask [batch, keys], [batch, queries, keys] or [batch, 1, length, length], or lengths for each "
-                     "sample");
+  return c.refuse(i,
+                  "a mask [batch, keys], [batch, queries, keys] or [batch, 1, length, length], or lengths for each "
+                  "sample");
 }
 
 // A bias of the scores broadcasts to [batch, heads, queries, keys]; its last two dimensions do not.

@@ -119,9 +119,7 @@ Status compute_match(const MatchParams& p, Call& call) {
   for (const int i : {0, 1, 3})
     if (call.has(i) && call.shape(i).rank() != 1) return call.refuse(i, "a list of tokens");
   if (call.count(2) != 1) return call.refuse(2, "one number");
-  const auto tokens_of = [&](int i) {
-    return std::span(call.in<int64_t>(i), static_cast<size_t>(call.count(i)));
-  };
+  const auto tokens_of = [&](int i) { return std::span(call.in<int64_t>(i), static_cast<size_t>(call.count(i))); };
   const auto source = tokens_of(0), current = tokens_of(1);
   std::vector<int64_t> tokens(current.begin(), current.end());
   if (call.has(3)) {
@@ -178,8 +176,8 @@ extern constexpr Op kMicrosoftBifurcationDetector{.domain = kDomain,
                                                   .parse = parse_checked<MatchParams, kTokens, parse_match>,
                                                   .kernels = kMatchKernels};
 extern constexpr OpInference kMicrosoftDynamicTimeWarpingInference{.shape = unknown_lists<2>};
-extern constexpr OpInference kMicrosoftNGramRepeatBlockInference{
-    .shape = shape_with<BlockParams, Dim, shape_block<Dim>>};
+extern constexpr OpInference kMicrosoftNGramRepeatBlockInference{.shape =
+                                                                     shape_with<BlockParams, Dim, shape_block<Dim>>};
 extern constexpr OpInference kMicrosoftBifurcationDetectorInference{.shape = unknown_lists<1>};
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// FusedMatMul and TransposeMatMul — alpha times the product of two stacks of matrices, each of which may lie transposed:
-// in its last two dimensions, or with its first dimension before those of the stack.
+// FusedMatMul and TransposeMatMul — alpha times the product of two stacks of matrices, each of which may lie
+// transposed: in its last two dimensions, or with its first dimension before those of the stack.
 #include "kernels/gemm.h"
 #include "kernels/gemm_generic.h"
 #include "ops/contrib/contrib.h"
@@ -108,8 +108,7 @@ Status compute_float(const Params& p, Call& call) {
   // A vector on the right is a column: rows of one element.
   const int64_t ldb = call.shape(1).rank() == 1 ? 1 : at_b.ld;
   each_matrix(a, b, call.out_shape(0), [&](int64_t i, int64_t ia, int64_t ib) {
-    if (panel && held != ib)
-      gemm_pack_b(call.in<float>(1) + ib * at_b.step, ldb, trans_b, k, n, panel, call.threads());
+    if (panel && held != ib) gemm_pack_b(call.in<float>(1) + ib * at_b.step, ldb, trans_b, k, n, panel, call.threads());
     held = ib;
     gemm_f32(call.target(), call.threads(), m, n, k, call.in<float>(0) + ia * at_a.step, at_a.ld, trans_a, packed,
              call.out<float>(0) + i * m * n, n, e);

@@ -181,8 +181,8 @@ class GroupRun {
 
   // Heads in a row of the query (packed) or of an input of their own; `before`: heads that lie before in a packed row.
   HeadTensor source(int input, int64_t before) const {
-    const int64_t step = packed_ ? (p_.heads + 2 * p_.kv_heads) * s_.size
-                                 : (input == kQuery ? p_.heads : p_.kv_heads) * s_.size;
+    const int64_t step =
+        packed_ ? (p_.heads + 2 * p_.kv_heads) * s_.size : (input == kQuery ? p_.heads : p_.kv_heads) * s_.size;
     const auto* data = call_.in<std::byte>(packed_ ? static_cast<int>(kQuery) : input);
     return {data + (packed_ ? before * s_.size * bytes_ : 0), type_, {s_.queries * step, s_.size, step}};
   }
@@ -194,7 +194,8 @@ class GroupRun {
     for (int64_t b = 0; b < s_.batch; ++b) {
       const int64_t all = int64_t{lens[b]} + 1, past = prompt ? 0 : all - s_.queries;
       if (all < 1 || all > s_.keys || past < 0)
-        return call_.refuse(kSeqLens, "lengths (less one) of at most {} keys, the new ones among them (element {} is {})",
+        return call_.refuse(kSeqLens,
+                            "lengths (less one) of at most {} keys, the new ones among them (element {} is {})",
                             s_.keys, b, lens[b]);
       if (past && (!call_.has(kPastK) || past > call_.shape(kPastK)[2]))
         return call_.refuse(kSeqLens, "no more keys than the cache holds (element {} is {})", b, lens[b]);
@@ -276,12 +277,12 @@ Status compute(const GroupParams& p, Call& call) {
   return GroupRun(p, call).run();
 }
 
-constexpr TypeRule kTypes[] = {
-    {in_arg(kQuery) | in_arg(kKey) | in_arg(kValue) | in_arg(kPastK) | in_arg(kPastV) | in_arg(kCos) | in_arg(kSin) |
-         in_arg(kScoreBias) | in_arg(kHeadSink) | out_arg(kOut) | out_arg(kPresentK) | out_arg(kPresentV) | out_arg(kQk),
-     kHalfFloats | set_of(DType::f32)},
-    {in_arg(kSeqLens) | in_arg(kTotal), set_of(DType::i32)},
-    {in_arg(kPositions), set_of(DType::i64)}};
+constexpr TypeRule kTypes[] = {{in_arg(kQuery) | in_arg(kKey) | in_arg(kValue) | in_arg(kPastK) | in_arg(kPastV) |
+                                    in_arg(kCos) | in_arg(kSin) | in_arg(kScoreBias) | in_arg(kHeadSink) |
+                                    out_arg(kOut) | out_arg(kPresentK) | out_arg(kPresentV) | out_arg(kQk),
+                                kHalfFloats | set_of(DType::f32)},
+                               {in_arg(kSeqLens) | in_arg(kTotal), set_of(DType::i32)},
+                               {in_arg(kPositions), set_of(DType::i64)}};
 constexpr Kernel kKernels[] = {{kTypes, compute_with<GroupParams, compute>}};
 
 }  // namespace

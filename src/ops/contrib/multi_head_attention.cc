@@ -21,8 +21,7 @@ Status parse(Attrs& a, AttentionParams& p) {
   TRY(check(A, a.node()));
   TRY(parse_attention(a, p));
   const auto present = [&](int i) {
-    return static_cast<size_t>(i) < a.node().inputs.size() &&
-           a.node().inputs[static_cast<size_t>(i)] != ir::kNone;
+    return static_cast<size_t>(i) < a.node().inputs.size() && a.node().inputs[static_cast<size_t>(i)] != ir::kNone;
   };
   if (present(P.beams)) return not_implemented("input {} (cache_indirection): beams that share a cache", P.beams);
   if (present(P.past_key) != present(P.past_value)) return invalid_graph("past_key and past_value go together");
@@ -131,7 +130,8 @@ Status shape_at(const AttentionParams& p, ShapeCall<D>& c) {
 
 // Where heads of one kind lie in an input. `parts`: how many kinds share the rows, `part`: which this is.
 HeadTensor packed(const float* data, int64_t length, int64_t heads, int64_t size, int parts, int part) {
-  return {reinterpret_cast<const std::byte*>(data + part * size), DType::f32,
+  return {reinterpret_cast<const std::byte*>(data + part * size),
+          DType::f32,
           {length * heads * parts * size, parts * size, heads * parts * size}};
 }
 
@@ -228,11 +228,10 @@ constexpr uint32_t args_of(std::initializer_list<int> inputs) {
   return all;
 }
 template <const Places& P>
-constexpr TypeRule kTypes[] = {
-    {args_of({P.query, P.key, P.value, P.bias, P.score_bias, P.past_key, P.past_value}) | out_arg(0) | out_arg(1) |
-         out_arg(2) | out_arg(3),
-     set_of(DType::f32), kHalfFloats},
-    {args_of({P.padding, P.past_length, P.beam_width}), set_of(DType::i32)}};
+constexpr TypeRule kTypes[] = {{args_of({P.query, P.key, P.value, P.bias, P.score_bias, P.past_key, P.past_value}) |
+                                    out_arg(0) | out_arg(1) | out_arg(2) | out_arg(3),
+                                set_of(DType::f32), kHalfFloats},
+                               {args_of({P.padding, P.past_length, P.beam_width}), set_of(DType::i32)}};
 template <const Places& P>
 constexpr Kernel kKernels[] = {{kTypes<P>, compute_with<AttentionParams, compute_at<P>>}};
 

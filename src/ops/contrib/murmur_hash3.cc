@@ -67,8 +67,7 @@ Status compute(const Params& p, Call& call) {
 }
 
 constexpr TypeRule kTypes[] = {
-    {in_arg(0),
-     set_of(DType::u32, DType::i32, DType::u64, DType::i64) | set_of(DType::f32, DType::f64, DType::string)},
+    {in_arg(0), set_of(DType::u32, DType::i32, DType::u64, DType::i64) | set_of(DType::f32, DType::f64, DType::string)},
     {out_arg(0), set_of(DType::u32, DType::i32)}};
 constexpr Kernel kKernels[] = {{kTypes, compute_with<Params, compute>}};
 

@@ -26,7 +26,8 @@ constexpr uint32_t inputs(std::initializer_list<int> list) {
   return all;
 }
 
-constexpr Arity kBinary{inputs({0, 1, 3, 4, 6}), 8}, kUnary{inputs({0, 1, 3}), 5}, kWhere{inputs({0, 1, 2, 4, 5, 7}), 9};
+constexpr Arity kBinary{inputs({0, 1, 3, 4, 6}), 8}, kUnary{inputs({0, 1, 3}), 5},
+    kWhere{inputs({0, 1, 2, 4, 5, 7}), 9};
 constexpr Arity kConcat{inputs({0, 1, 2, 3}), 1 << 20}, kLinear{inputs({0, 1}), 3};
 
 template <const char* const& Name>

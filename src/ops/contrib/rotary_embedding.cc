@@ -41,8 +41,7 @@ Status shape(const Params& p, ShapeCall<D>& c) {
     const int64_t size = four ? n : p.heads ? n / p.heads : 2 * h;
     if (h < 1 || size < 1 || n % size || (!four && p.heads && n != p.heads * size) || 2 * h > size)
       return c.refuse(kX, "heads of equal size that the rotation fits in");
-    if (p.rotary ? h != p.rotary / 2 : 2 * h != size)
-      return c.refuse(kCos, "[positions, half of the rotated size]");
+    if (p.rotary ? h != p.rotary / 2 : 2 * h != size) return c.refuse(kCos, "[positions, half of the rotated size]");
   }
   const bool offset = c.rank(kPositions) <= 1;
   if (offset ? c.rank(kPositions) == 1 && !agree(c.dim(kPositions, 0), D(1))
@@ -68,9 +67,8 @@ Status compute(const Params& p, Call& call) {
   return {};
 }
 
-constexpr TypeRule kTypes[] = {
-    {in_arg(kX) | in_arg(kCos) | in_arg(kSin) | out_arg(0), set_of(DType::f32), kHalfFloats},
-    {in_arg(kPositions), set_of(DType::i64)}};
+constexpr TypeRule kTypes[] = {{in_arg(kX) | in_arg(kCos) | in_arg(kSin) | out_arg(0), set_of(DType::f32), kHalfFloats},
+                               {in_arg(kPositions), set_of(DType::i64)}};
 constexpr Kernel kKernels[] = {{kTypes, compute_with<Params, compute>}};
 
 }  // namespace

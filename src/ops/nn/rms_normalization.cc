@@ -78,7 +78,7 @@ extern constexpr Op kSimplifiedLayerNormalization{.domain = "",
                                                   .kernels = kKernels,
                                                   .inplace = in_arg(0)};
 extern constexpr OpInference kRMSNormalizationInference{.shape = shape_with<Params, Dim, row_norm_shape<Dim>>};
-extern constexpr OpInference kSimplifiedLayerNormalizationInference{
-    .shape = shape_with<Params, Dim, row_norm_shape<Dim>>};
+extern constexpr OpInference kSimplifiedLayerNormalizationInference{.shape =
+                                                                        shape_with<Params, Dim, row_norm_shape<Dim>>};
 
 }  // namespace tessera
