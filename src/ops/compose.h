@@ -21,7 +21,8 @@ class Composer {
   ir::ValueId constant(Tensor t) { return patch_.constant(std::move(t), node_.name + "/constant"); }
   // A scalar of the type of `like`.
   ir::ValueId scalar(float v, ir::ValueId like);
-  // The (first) output of a new node in the call's own operator set.
+  // The first output of a new node; the others are numbered on from it. In the call's own operator set, or
+  // "com.microsoft.Name" in version 1 of another.
   ir::ValueId op(const char* type, std::vector<ir::ValueId> inputs, std::vector<ir::Attribute> attributes = {},
                  size_t outputs = 1);
   // Output o of the call is this value.

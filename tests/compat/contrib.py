@@ -152,7 +152,7 @@ def main():
             total += counts
             print(f"{name}: {counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
             for state in ("failed", "skipped"):
-                shown = [text for s, text in results if s == state][:3 if state == "failed" or args.verbose else 0]
+                shown = [text for s, text in results if s == state][:3 if state == "failed" else 12 * args.verbose]
                 for text in shown:
                     print("  " + text.replace("\n", "\n  "))
             if not counts["passed"]:

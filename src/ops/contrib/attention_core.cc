@@ -1,6 +1,7 @@
 #include "ops/contrib/attention_core.h"
 
 #include <cmath>
+#include <limits>
 
 namespace tessera::contrib {
 namespace {
@@ -91,14 +92,18 @@ Status attend(const AttentionParams& p, Call& call, AttentionCall& a) {
   problem.causal = p.causal;
   problem.scores = a.scores;
   problem.scores_type = DType::f32;
-  problem.scores_mode = 3;
+  problem.scores_mode = 2;
   std::vector<float> padding;
   if (call.has(a.padding)) padding = padding_numbers(call, a.padding, s, p.filter, &problem.masks[0]);
   if (call.has(a.bias)) problem.masks[1] = Mask::of(call, a.bias);
   problem.scratch_step = scratch_bytes(s);
   TRY_ASSIGN(scratch, Tensor::allocate(DType::u8, Shape{problem.scratch_step * call.threads()}));
   problem.scratch = static_cast<std::byte*>(scratch.mutable_data());
-  return run(problem, call);
+  TRY(run(problem, call));
+  // Who sees the scores sees finite numbers.
+  for (int64_t i = 0, n = s.batch * s.q_heads * s.queries * s.keys; a.scores && i < n; ++i)
+    a.scores[i] = std::max(a.scores[i], std::numeric_limits<float>::lowest());
+  return {};
 }
 
 }  // namespace tessera::contrib

@@ -7,6 +7,9 @@
 
 namespace tessera::contrib {
 
+// The index of an input that an operator does not have.
+inline constexpr int kNoInput = 64;
+
 struct AttentionParams {
   int64_t heads = 0;
   float scale = 0;  // 0: 1 / sqrt(size of a head)
@@ -59,8 +62,8 @@ struct AttentionCall {
   int64_t past_room = 0;
   float *present_k = nullptr, *present_v = nullptr;  // [batch, heads, present_room, size]
   int64_t present_room = 0;
-  int padding = -1, bias = -1;  // inputs
-  float* scores = nullptr;      // after the softmax
+  int padding = kNoInput, bias = kNoInput;  // inputs
+  float* scores = nullptr;                  // before the softmax
 };
 Status attend(const AttentionParams& p, Call& call, AttentionCall& a);
 

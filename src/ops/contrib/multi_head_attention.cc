@@ -13,7 +13,7 @@ using attention::Sizes;
 struct Places {
   int query, key, value, bias, padding, score_bias, past_key, past_value, past_length, beam_width, beams;
 };
-constexpr Places kMany{0, 1, 2, 3, 4, 5, 6, 7, 8, -1, 9}, kDecoder{0, 1, 2, 10, 3, 4, 5, 6, 7, 8, 9};
+constexpr Places kMany{0, 1, 2, 3, 4, 5, 6, 7, 8, kNoInput, 9}, kDecoder{0, 1, 2, 10, 3, 4, 5, 6, 7, 8, 9};
 constexpr Arity kManyArity{in_arg(0), 10, 4}, kDecoderArity{in_arg(0), 11, 4};
 
 template <const Places& P, const Arity& A>
@@ -21,8 +21,7 @@ Status parse(Attrs& a, AttentionParams& p) {
   TRY(check(A, a.node()));
   TRY(parse_attention(a, p));
   const auto present = [&](int i) {
-    return i >= 0 && static_cast<size_t>(i) < a.node().inputs.size() &&
-           a.node().inputs[static_cast<size_t>(i)] != ir::kNone;
+    return static_cast<size_t>(i) < a.node().inputs.size() && a.node().inputs[static_cast<size_t>(i)] != ir::kNone;
   };
   if (present(P.beams)) return not_implemented("input {} (cache_indirection): beams that share a cache", P.beams);
   if (present(P.past_key) != present(P.past_value)) return invalid_graph("past_key and past_value go together");
@@ -188,7 +187,7 @@ void locate(const Places& at, const AttentionParams& p, const Call& call, Attent
 }
 
 Status compute(const Places& at, const AttentionParams& p, Call& call) {
-  if (at.beam_width >= 0 && call.has(at.beam_width) && call.in<int32_t>(at.beam_width)[0] != 1)
+  if (call.has(at.beam_width) && call.in<int32_t>(at.beam_width)[0] != 1)
     return call.refuse(at.beam_width, "1: beams that share a cache are not supported");
   AttentionCall a;
   locate(at, p, call, a);
@@ -225,7 +224,7 @@ Status compute_at(const AttentionParams& p, Call& call) {
 constexpr uint32_t args_of(std::initializer_list<int> inputs) {
   uint32_t all = 0;
   for (const int i : inputs)
-    if (i >= 0) all |= in_arg(i);
+    if (i != kNoInput) all |= in_arg(i);
   return all;
 }
 template <const Places& P>
