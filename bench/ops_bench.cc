@@ -25,7 +25,7 @@ struct Case {
   double operations = 0;   // multiply-adds, twice
   int64_t read_bytes = 0;  // of weights, if reading them may be the limit
   std::string domain = {};
-  int64_t scales = 0;  // a third input of that many
+  int64_t scales = 0;       // a third input of that many
   bool seven_bits = false;  // signed weights of -64 to 63
 };
 

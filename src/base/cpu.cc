@@ -19,6 +19,7 @@ Target detected_target() {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd"))
     return Target::avx3;
+  // Every CPU with AVX2 and FMA also has F16C.
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
     return Target::avx2;
   if (__builtin_cpu_supports("sse4.2")) return Target::sse4;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/convert.h"
+#include "kernels/convert.h"
 #include "runtime/offsets.h"
 
 namespace tessera {
@@ -455,21 +456,33 @@ namespace {
 
 // Converts between a value's own type and the type its kernel works in, in pieces of fixed size.
 template <class Wide>
-void widen_as(const Slot& from, Slot& to, int threads) {
+void widen_as(const Slot& from, Slot& to, const RunScope& scope) {
   const int64_t n = from.shape.count();
   constexpr int64_t kPiece = 1 << 14;
-  parallel_for(threads, ceil_div(n, kPiece), [&](int64_t chunk, int) {
-    const int64_t at = chunk * kPiece;
-    decode(from.dtype, from.data, at, std::min(kPiece, n - at), static_cast<Wide*>(to.data) + at);
+  parallel_for(scope.threads, ceil_div(n, kPiece), [&](int64_t chunk, int) {
+    const int64_t at = chunk * kPiece, count = std::min(kPiece, n - at);
+    Wide* out = static_cast<Wide*>(to.data) + at;
+    if constexpr (std::is_same_v<Wide, float>) {
+      const auto* half = static_cast<const uint16_t*>(from.data) + at;
+      if (from.dtype == DType::f16) return f16_to_f32(scope.target, half, out, count);
+      if (from.dtype == DType::bf16) return bf16_to_f32(scope.target, half, out, count);
+    }
+    decode(from.dtype, from.data, at, count, out);
   });
 }
 template <class Wide>
-void narrow_as(const Slot& from, Slot& to, int threads) {
+void narrow_as(const Slot& from, Slot& to, const RunScope& scope) {
   const int64_t n = from.shape.count();
   constexpr int64_t kPiece = 1 << 14;
-  parallel_for(threads, ceil_div(n, kPiece), [&](int64_t chunk, int) {
-    const int64_t at = chunk * kPiece;
-    encode(to.dtype, to.data, at, std::min(kPiece, n - at), static_cast<const Wide*>(from.data) + at);
+  parallel_for(scope.threads, ceil_div(n, kPiece), [&](int64_t chunk, int) {
+    const int64_t at = chunk * kPiece, count = std::min(kPiece, n - at);
+    const Wide* in = static_cast<const Wide*>(from.data) + at;
+    if constexpr (std::is_same_v<Wide, float>) {
+      auto* half = static_cast<uint16_t*>(to.data) + at;
+      if (to.dtype == DType::f16) return f32_to_f16(scope.target, in, half, count);
+      if (to.dtype == DType::bf16) return f32_to_bf16(scope.target, in, half, count);
+    }
+    encode(to.dtype, to.data, at, count, in);
   });
 }
 // int32 is the compute type of small integers.
@@ -494,9 +507,9 @@ Status Context::run_step(const Step& step, const std::byte* slab, const Scratch&
   for (const Conversion& c : step.widen) {
     Slot &from = slots_[c.from], &to = slots_[c.to];
     if (to.dtype == DType::f32)
-      widen_as<float>(from, to, scope_.threads);
+      widen_as<float>(from, to, scope_);
     else if (to.dtype == DType::f64)
-      widen_as<double>(from, to, scope_.threads);
+      widen_as<double>(from, to, scope_);
     else
       widen_ints(from, to);
   }
@@ -516,9 +529,9 @@ Status Context::run_step(const Step& step, const std::byte* slab, const Scratch&
   for (const Conversion& c : step.narrow) {
     Slot &from = slots_[c.from], &to = slots_[c.to];
     if (from.dtype == DType::f32)
-      narrow_as<float>(from, to, scope_.threads);
+      narrow_as<float>(from, to, scope_);
     else if (from.dtype == DType::f64)
-      narrow_as<double>(from, to, scope_.threads);
+      narrow_as<double>(from, to, scope_);
     else
       widen_ints(from, to);
   }
