@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <type_traits>
 
 #include "core/convert.h"
@@ -200,24 +201,39 @@ struct Min {
   static T finish(Acc a, int64_t) { return a; }
 };
 
-template <template <class> class F, class T>
-Status compute(const Params& p, Call& call) {
+// How rows of floats are reduced with vectors, and what follows.
+struct FastRows {
+  std::optional<RowReduce> row;
+  std::optional<Unary> after;
+};
+template <class F, class T>
+constexpr FastRows fast_rows() {
+  FastRows out;
+  if constexpr (std::is_same_v<T, float> && requires { F::kRow; }) out.row = F::kRow;
+  if constexpr (std::is_same_v<T, float> && requires { F::kAfter; }) out.after = F::kAfter;
+  return out;
+}
+
+Status compute_any(const Params& p, Call& call, const FoldKind& kind, const FastRows& fast) {
   bool reduced[kMaxRank];
   const std::span<const int64_t> axes =
       call.has(1) ? std::span(call.in<int64_t>(1), static_cast<size_t>(call.count(1))) : std::span<const int64_t>();
   if (mark_axes(p, axes, call.shape(0).rank(), reduced) >= 0) return call.refuse(1, "axes of input 0");
   const ReductionLayout layout(call.shape(0).dims(), reduced);
-  const T* x = call.in<T>(0);
-  T* y = call.out<T>(0);
-  if constexpr (std::is_same_v<T, float> && requires { F<T>::kRow; }) {
-    if (layout.rows() && layout.length() > 0) {
-      reduce_rows(call.target(), call.threads(), F<T>::kRow, x, y, layout.outputs(), layout.length());
-      if constexpr (requires { F<T>::kAfter; }) unary_f32(call.target(), F<T>::kAfter, y, y, layout.outputs());
-      return {};
-    }
+  if (fast.row && layout.rows() && layout.length() > 0) {
+    float* y = call.out<float>(0);
+    reduce_rows(call.target(), call.threads(), *fast.row, call.in<float>(0), y, layout.outputs(), layout.length());
+    if (fast.after) unary_f32(call.target(), *fast.after, y, y, layout.outputs());
+    return {};
   }
-  fold_into<F<T>>(call, layout, x, y);
+  fold_into(call, layout, kind, call.in(0), call.out(0));
   return call.cancelled() ? call.stopped() : Status{};
+}
+
+template <template <class> class F, class T>
+Status compute(const Params& p, Call& call) {
+  static_assert(sizeof(typename F<T>::Acc) <= kMostStateBytes);
+  return compute_any(p, call, kFold<F<T>, T, T>, fast_rows<F<T>, T>());
 }
 
 template <class T>
