@@ -76,14 +76,16 @@ void stage(const NBitsSource& s, int64_t k0, int64_t n0, uint8_t* staged) {
       for (int q = 0; q < kGroup / kQuad; ++q)
         put_four(four_codes<kBits>(from + q * kBits / 2) ^ flip, staged + q * kPanel * kQuad + j * kQuad);
     }
-  } else if (s.code_n == 1 && columns == kPanel && on_byte(first) && on_byte(s.code_k)) {
-    for (int64_t k = 0; k < steps; k += kQuad)
-      for (int j = 0; j < kPanel; j += 4) {
-        uint32_t rows[kQuad] = {};
-        for (int64_t t = 0; t < std::min<int64_t>(kQuad, steps - k); ++t)
-          rows[t] = four_codes<kBits>(codes + (first + (k + t) * s.code_k + j) * kBits / 8) ^ flip;
-        transpose(rows);
-        for (int c = 0; c < 4; ++c) put_four(rows[c], staged + (k / kQuad * kPanel + j + c) * kQuad);
+  } else if (s.code_n == 1 && steps == kGroup && columns == kPanel && on_byte(first) && on_byte(s.code_k)) {
+    const int64_t row = s.code_k * kBits / 8;
+    const uint8_t* from = codes + first * kBits / 8;
+    for (int q = 0; q < kGroup / kQuad; ++q, from += kQuad * row, staged += kPanel * kQuad)
+      for (int j = 0; j < kPanel / 4; ++j) {
+        const uint8_t* at = from + j * kBits / 2;
+        uint32_t v[4] = {four_codes<kBits>(at), four_codes<kBits>(at + row), four_codes<kBits>(at + 2 * row),
+                         four_codes<kBits>(at + 3 * row)};
+        transpose(v);
+        for (int c = 0; c < 4; ++c) put_four(v[c] ^ flip, staged + (j * 4 + c) * kQuad);
       }
   } else {
     for (int64_t k = 0; k < steps; ++k)
