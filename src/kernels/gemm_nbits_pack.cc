@@ -50,6 +50,17 @@ void put_four(uint32_t codes, uint8_t* out) {
   for (int t = 0; t < 4; ++t) out[t] = static_cast<uint8_t>(codes >> (8 * t));
 }
 
+// Four by four bytes.
+void transpose(uint32_t (&v)[4]) {
+  constexpr uint32_t kEven = 0x00ff00ff, kLow = 0x0000ffff;
+  const uint32_t even01 = (v[0] & kEven) | (v[1] & kEven) << 8, odd01 = (v[0] >> 8 & kEven) | (v[1] & ~kEven);
+  const uint32_t even23 = (v[2] & kEven) | (v[3] & kEven) << 8, odd23 = (v[2] >> 8 & kEven) | (v[3] & ~kEven);
+  v[0] = (even01 & kLow) | even23 << 16;
+  v[1] = (odd01 & kLow) | odd23 << 16;
+  v[2] = even01 >> 16 | (even23 & ~kLow);
+  v[3] = odd01 >> 16 | (odd23 & ~kLow);
+}
+
 // 32 steps of 16 columns; what lies beyond the matrix stays as it is.
 template <int kBits>
 void stage(const NBitsSource& s, int64_t k0, int64_t n0, uint8_t* staged) {
@@ -65,15 +76,17 @@ void stage(const NBitsSource& s, int64_t k0, int64_t n0, uint8_t* staged) {
       for (int q = 0; q < kGroup / kQuad; ++q)
         put_four(four_codes<kBits>(from + q * kBits / 2) ^ flip, staged + q * kPanel * kQuad + j * kQuad);
     }
-  } else if (s.code_n == 1 && columns == kPanel && on_byte(first) && on_byte(s.code_k)) {
-    for (int64_t k = 0; k < steps; ++k) {
-      const uint8_t* from = codes + (first + k * s.code_k) * kBits / 8;
-      uint8_t row[kPanel];
-      for (int q = 0; q < kPanel / kQuad; ++q)
-        put_four(four_codes<kBits>(from + q * kBits / 2) ^ flip, row + q * kQuad);
-      uint8_t* to = staged + k / kQuad * kPanel * kQuad + k % kQuad;
-      for (int j = 0; j < kPanel; ++j) to[j * kQuad] = row[j];
-    }
+  } else if (s.code_n == 1 && steps == kGroup && columns == kPanel && on_byte(first) && on_byte(s.code_k)) {
+    const int64_t row = s.code_k * kBits / 8;
+    const uint8_t* from = codes + first * kBits / 8;
+    for (int q = 0; q < kGroup / kQuad; ++q, from += kQuad * row, staged += kPanel * kQuad)
+      for (int j = 0; j < kPanel / 4; ++j) {
+        const uint8_t* at = from + j * kBits / 2;
+        uint32_t v[4] = {four_codes<kBits>(at), four_codes<kBits>(at + row), four_codes<kBits>(at + 2 * row),
+                         four_codes<kBits>(at + 3 * row)};
+        transpose(v);
+        for (int c = 0; c < 4; ++c) put_four(v[c] ^ flip, staged + (j * 4 + c) * kQuad);
+      }
   } else {
     for (int64_t k = 0; k < steps; ++k)
       for (int64_t j = 0; j < columns; ++j)
@@ -82,18 +95,23 @@ void stage(const NBitsSource& s, int64_t k0, int64_t n0, uint8_t* staged) {
   }
 }
 
+// The codes of panels [p0, p1). Rows of n elements are read for all of them at once: a line of cache holds several.
 template <int kBits>
-void pack_codes(const NBitsSource& s, int64_t n0, uint8_t* out) {
+void pack_codes(const NBitsSource& s, int64_t p0, int64_t p1, uint8_t* out) {
   constexpr int kBytes = kStaged * kBits / 8;
-  for (int64_t g = 0; g < s.format.groups(); ++g, out += kBytes) {
-    uint8_t staged[kStaged] = {};
-    stage<kBits>(s, g * kGroup, n0, staged);
-    for (int i = 0; i < kBytes; ++i) {
-      unsigned byte = staged[i];
-      for (int p = 1; p < 8 / kBits; ++p) byte |= unsigned{staged[i + p * kBytes]} << (p * kBits);
-      out[i] = static_cast<uint8_t>(byte);
-    }
-  }
+  const int64_t groups = s.format.groups(), panel = s.format.panel_bytes(), at_once = s.code_n == 1 ? p1 - p0 : 1;
+  for (int64_t first = p0; first < p1; first += at_once)
+    for (int64_t g = 0; g < groups; ++g)
+      for (int64_t p = first; p < first + at_once; ++p) {
+        uint8_t staged[kStaged] = {};
+        stage<kBits>(s, g * kGroup, p * kPanel, staged);
+        uint8_t* to = out + p * panel + g * kBytes;
+        for (int i = 0; i < kBytes; ++i) {
+          unsigned byte = staged[i];
+          for (int q = 1; q < 8 / kBits; ++q) byte |= unsigned{staged[i + q * kBytes]} << (q * kBits);
+          to[i] = static_cast<uint8_t>(byte);
+        }
+      }
 }
 
 // Numbers of one panel, [blocks][16]; columns beyond the matrix stay zero.
@@ -124,12 +142,28 @@ float zero_at(const NBitsSource& s, int64_t block, int64_t n) {
   return 0;
 }
 
+// One panel of floats.
+void unpack_panel(const NBitsSource& s, int64_t p, const int32_t* block_of, float* to) {
+  const NBitsFormat& f = s.format;
+  const int64_t columns = std::min<int64_t>(kPanel, f.n - p * kPanel);
+  for (int64_t k = 0; k < f.k; ++k, to += kPanel) {
+    const int64_t block = block_of ? block_of[k] : k / f.block;
+    std::fill(to + columns, to + kPanel, 0.0f);
+    for (int64_t j = 0; j < columns; ++j) {
+      const int64_t n = p * kPanel + j, shared = n / s.n_block;
+      const float scale = float_at(f.scale_type, s.scales, block * s.scale_block + shared * s.scale_n);
+      const int code = code_at(s, s.codes, k * s.code_k + n * s.code_n);
+      to[j] = (static_cast<float>(code) - zero_at(s, block, shared)) * scale;
+    }
+  }
+}
+
+// fn(p0, p1) for ranges of panels.
 template <class F>
 void for_panels(int threads, const NBitsFormat& f, const F& fn) {
-  const int64_t per_chunk = std::max<int64_t>(1, (1 << 15) / (f.groups() * kStaged));
-  parallel_for(threads, ceil_div(f.panels(), per_chunk), [&](int64_t chunk, int) {
-    for (int64_t p = chunk * per_chunk; p < std::min(f.panels(), (chunk + 1) * per_chunk); ++p) fn(p);
-  });
+  const int64_t per_chunk = std::max<int64_t>(8, (1 << 15) / (f.groups() * kStaged));
+  parallel_for(threads, ceil_div(f.panels(), per_chunk),
+               [&](int64_t chunk, int) { fn(chunk * per_chunk, std::min(f.panels(), (chunk + 1) * per_chunk)); });
 }
 
 }  // namespace
@@ -152,35 +186,22 @@ size_t nbits_packed_bytes(const NBitsFormat& format) {
 
 void nbits_pack(int threads, const NBitsSource& source, void* out) {
   const NBitsFormat& f = source.format;
-  for_panels(threads, f, [&](int64_t p) {
-    std::byte* panel = static_cast<std::byte*>(out) + p * f.panel_bytes();
-    auto* codes = reinterpret_cast<uint8_t*>(panel);
-    if (f.bits == 2) pack_codes<2>(source, p * kPanel, codes);
-    if (f.bits == 4) pack_codes<4>(source, p * kPanel, codes);
-    if (f.bits == 8) pack_codes<8>(source, p * kPanel, codes);
-    std::memset(panel + f.scales_at(), 0, static_cast<size_t>(f.panel_bytes() - f.scales_at()));
-    pack_scales(source, p * kPanel, panel);
+  for_panels(threads, f, [&](int64_t p0, int64_t p1) {
+    auto* codes = static_cast<uint8_t*>(out);
+    if (f.bits == 2) pack_codes<2>(source, p0, p1, codes);
+    if (f.bits == 4) pack_codes<4>(source, p0, p1, codes);
+    if (f.bits == 8) pack_codes<8>(source, p0, p1, codes);
+    for (int64_t p = p0; p < p1; ++p) {
+      std::byte* panel = static_cast<std::byte*>(out) + p * f.panel_bytes();
+      std::memset(panel + f.scales_at(), 0, static_cast<size_t>(f.panel_bytes() - f.scales_at()));
+      pack_scales(source, p * kPanel, panel);
+    }
   });
 }
 
 void nbits_unpack(int threads, const NBitsSource& s, const int32_t* block_of, float* out) {
-  const NBitsFormat& f = s.format;
-  for_panels(threads, f, [&](int64_t p) {
-    float* to = out + p * kPanel * f.k;
-    const int64_t columns = std::min<int64_t>(kPanel, f.n - p * kPanel);
-    for (int64_t k = 0; k < f.k; ++k, to += kPanel) {
-      const int64_t block = block_of ? block_of[k] : k / f.block;
-      for (int64_t j = 0; j < kPanel; ++j) {
-        if (j >= columns) {
-          to[j] = 0;
-          continue;
-        }
-        const int64_t n = p * kPanel + j, shared = n / s.n_block;
-        const float scale = float_at(f.scale_type, s.scales, block * s.scale_block + shared * s.scale_n);
-        const int code = code_at(s, s.codes, k * s.code_k + n * s.code_n);
-        to[j] = (static_cast<float>(code) - zero_at(s, block, shared)) * scale;
-      }
-    }
+  for_panels(threads, s.format, [&](int64_t p0, int64_t p1) {
+    for (int64_t p = p0; p < p1; ++p) unpack_panel(s, p, block_of, out + p * kPanel * s.format.k);
   });
 }
 

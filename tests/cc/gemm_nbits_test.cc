@@ -2,6 +2,8 @@
 #include "kernels/gemm_nbits.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <bit>
 #include <cmath>
@@ -22,10 +24,27 @@ std::vector<Target> all_targets() {
   return targets;
 }
 
-struct alignas(64) Line {
-  unsigned char bytes[64];
+// Memory that ends at an unreadable page.
+class Guarded {
+ public:
+  explicit Guarded(size_t bytes) : bytes_(bytes) {
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    length_ = (bytes + page - 1) / page * page + page;
+    base_ = static_cast<char*>(mmap(nullptr, length_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (base_ == MAP_FAILED || mprotect(base_ + length_ - page, page, PROT_NONE) != 0) abort();
+    data_ = base_ + length_ - page - bytes;
+  }
+  ~Guarded() { munmap(base_, length_); }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+  void* data() const { return data_; }
+  float* floats() const { return reinterpret_cast<float*>(data_); }
+  bool operator==(const Guarded& o) const { return bytes_ == o.bytes_ && std::memcmp(data_, o.data_, bytes_) == 0; }
+
+ private:
+  size_t bytes_, length_ = 0;
+  char *base_ = nullptr, *data_ = nullptr;
 };
-std::vector<Line> lines(size_t bytes) { return std::vector<Line>((bytes + 63) / 64); }
 
 enum class Zeros { implied_middle, implied_nothing, codes, floats };
 
@@ -109,10 +128,12 @@ void check(const Form& form, int64_t m) {
       first(static_cast<size_t>(m * form.n)), c(first.size());
   for (float& v : a) v = uniform(random);
   for (float& v : bias) v = uniform(random);
-  auto packed = lines(nbits_packed_bytes(w.source.format)), again = packed;
+  const Guarded packed(nbits_packed_bytes(w.source.format)), again(nbits_packed_bytes(w.source.format));
   nbits_pack(1, w.source, packed.data());
   nbits_pack(7, w.source, again.data());
-  ASSERT_EQ(std::memcmp(packed.data(), again.data(), packed.size() * sizeof(Line)), 0);
+  ASSERT_TRUE(packed == again);
+  const Guarded rows(a.size() * sizeof(float)), out(c.size() * sizeof(float));
+  std::copy(a.begin(), a.end(), rows.floats());
   std::vector<double> want, norm;
   for (int64_t i = 0; i < m; ++i)
     for (int64_t j = 0; j < form.n; ++j) {
@@ -126,15 +147,16 @@ void check(const Form& form, int64_t m) {
       want.push_back(sum);
       norm.push_back(std::sqrt(squares));
     }
+  const Guarded floats(gemm_nbits_workspace(m, form.k, false)), bytes(gemm_nbits_workspace(m, form.k, true));
   for (const Target target : all_targets())
     for (const bool int8 : {false, true}) {
       SCOPED_TRACE(testing::Message() << target_name(target) << (int8 ? " int8" : " exact"));
       for (const int threads : {1, 2, 7}) {
-        auto work = lines(gemm_nbits_workspace(m, form.k, int8));
-        std::fill(c.begin(), c.end(), -99.0f);
+        std::fill_n(out.floats(), c.size(), -99.0f);
         gemm_nbits(target, threads,
-                   {m, a.data(), form.k, &w.source.format, packed.data(), bias.data(), c.data(), form.n, int8},
-                   work.data());
+                   {m, rows.floats(), form.k, &w.source.format, packed.data(), bias.data(), out.floats(), form.n, int8},
+                   int8 ? bytes.data() : floats.data());
+        std::copy_n(out.floats(), c.size(), c.begin());
         if (threads == 1) first = c;
         ASSERT_EQ(std::memcmp(first.data(), c.data(), c.size() * sizeof(float)), 0) << threads << " threads";
       }
@@ -168,7 +190,7 @@ TEST(GemmNBits, ManyRowsAreCutIntoPasses) { check({4, 32, 18, 40, Zeros::codes},
 TEST(GemmNBits, EqualRowsGiveEqualRows) {
   const Form form{4, 32, 50, 200, Zeros::codes};
   const Matrix w(form);
-  auto packed = lines(nbits_packed_bytes(w.source.format));
+  const Guarded packed(nbits_packed_bytes(w.source.format));
   nbits_pack(1, w.source, packed.data());
   constexpr int64_t kM = 23;
   std::vector<float> a(kM * 200), c(kM * 50);
@@ -176,7 +198,7 @@ TEST(GemmNBits, EqualRowsGiveEqualRows) {
     for (int64_t k = 0; k < 200; ++k) a[static_cast<size_t>(i * 200 + k)] = std::sin(static_cast<float>(k));
   for (const Target target : all_targets())
     for (const bool int8 : {false, true}) {
-      auto work = lines(gemm_nbits_workspace(kM, 200, int8));
+      const Guarded work(gemm_nbits_workspace(kM, 200, int8));
       gemm_nbits(target, 1, {kM, a.data(), 200, &w.source.format, packed.data(), nullptr, c.data(), 50, int8},
                  work.data());
       for (int64_t i = 1; i < kM; ++i)
@@ -188,14 +210,14 @@ TEST(GemmNBits, EqualRowsGiveEqualRows) {
 TEST(GemmNBits, ZerosTinyAndStrangeNumbersInA) {
   const Form form{4, 32, 16, 64};
   const Matrix w(form);
-  auto packed = lines(nbits_packed_bytes(w.source.format));
+  const Guarded packed(nbits_packed_bytes(w.source.format));
   nbits_pack(1, w.source, packed.data());
   for (const Target target : all_targets())
     for (const float v : {0.0f, 1e-44f, 1e-38f, 3e38f, INFINITY, NAN}) {
       SCOPED_TRACE(testing::Message() << target_name(target) << " " << v);
       std::vector<float> a(64), c(16);
       a[3] = v;
-      auto work = lines(gemm_nbits_workspace(1, 64, true));
+      const Guarded work(gemm_nbits_workspace(1, 64, true));
       gemm_nbits(target, 1, {1, a.data(), 64, &w.source.format, packed.data(), nullptr, c.data(), 16, true},
                  work.data());
       for (size_t j = 0; j < 16; ++j) {
