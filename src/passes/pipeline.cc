@@ -6,7 +6,7 @@ namespace tessera {
 extern const Rule kLiftConstant, kDropIdentity, kDropDropout, kFoldBatchNormalization, kFuseGelu, kFuseMatMulAdd;
 extern const Rule kDropReluBeforeQuantize, kDropQuantizedPair, kMoveQuantized, kConcatQuantized, kShapeOfQuantized,
     kGatherQuantized, kQuantizeConv, kQuantizeMatMul, kQuantizeMatMulToFloat, kQuantizeBinary, kQuantizeUnary,
-    kDequantizeMatMul, kDequantizeMatMulBias, kFoldDequantize;
+    kDequantizeMatMul, kDequantizeMatMulBias, kFoldDequantize, kFuseRelu;
 
 std::span<const Rule* const> rewrite_rules() {
   static constexpr const Rule* kRules[] = {&kLiftConstant,
@@ -28,7 +28,8 @@ std::span<const Rule* const> rewrite_rules() {
                                            &kDequantizeMatMulBias,
                                            &kFoldDequantize,
                                            &kFuseGelu,
-                                           &kFuseMatMulAdd};
+                                           &kFuseMatMulAdd,
+                                           &kFuseRelu};
   return kRules;
 }
 

@@ -1,4 +1,5 @@
-// Conv — convolution over one to three spatial dimensions, with groups.
+// Conv — convolution over one to three spatial dimensions, with groups. tessera.ConvRelu — Relu of it, in rewritten
+// graphs.
 #include "kernels/conv.h"
 
 #include "kernels/convert.h"
@@ -9,6 +10,7 @@
 namespace tessera {
 namespace {
 
+template <GemmActivation kActivation>
 Status compute_float(const ConvParams& p, Call& call) {
   const ConvShape s = conv_shape(p, call.shape(0), call.shape(1));
   if (call.out_count(0) == 0) return {};
@@ -21,7 +23,7 @@ Status compute_float(const ConvParams& p, Call& call) {
     conv_pack(s, call.in<float>(1), packed, call.threads());
     w = packed;
   }
-  conv_f32(call.target(), call.threads(), s, call.in<float>(0), w, call.maybe<float>(2), GemmActivation::none,
+  conv_f32(call.target(), call.threads(), s, call.in<float>(0), w, call.maybe<float>(2), kActivation,
            call.out<float>(0), call.scratch<std::byte>(0));
   return {};
 }
@@ -87,9 +89,10 @@ void pack(const PackCall& c, void* out) {
 }
 
 constexpr Packing kPacks[] = {{1, "F32.Conv", packed_bytes, pack, variant, set_of(DType::f32) | kHalfFloats}};
-constexpr Kernel kKernels[] = {{kAllSame<float>, compute_with<ConvParams, compute_float>},
+constexpr Kernel kKernels[] = {{kAllSame<float>, compute_with<ConvParams, compute_float<GemmActivation::none>>},
                                {kAllSame<double>, compute_with<ConvParams, compute_double>}};
-constexpr int16_t kVersions[] = {1, 11, 22};
+constexpr Kernel kReluKernels[] = {{kAllSame<float>, compute_with<ConvParams, compute_float<GemmActivation::relu>>}};
+constexpr int16_t kVersions[] = {1, 11, 22}, kReluVersions[] = {1};
 
 }  // namespace
 
@@ -102,5 +105,14 @@ extern constexpr Op kConv{.domain = "",
                           .scratch = scratch,
                           .packs = kPacks};
 extern constexpr OpInference kConvInference{.shape = shape_with<ConvParams, Dim, conv_output<Dim, 0, 1, 2>>};
+extern constexpr Op kTesseraConvRelu{.domain = "tessera",
+                                     .name = "ConvRelu",
+                                     .versions = kReluVersions,
+                                     .parse = parse_params<ConvParams, parse_conv>,
+                                     .shape = shape_with<ConvParams, int64_t, conv_output<int64_t, 0, 1, 2>>,
+                                     .kernels = kReluKernels,
+                                     .scratch = scratch,
+                                     .packs = kPacks};
+extern constexpr OpInference kTesseraConvReluInference{.shape = shape_with<ConvParams, Dim, conv_output<Dim, 0, 1, 2>>};
 
 }  // namespace tessera

@@ -1,4 +1,5 @@
 // Gemm — alpha * A' * B' + beta * C, where A' and B' may be transposed and C broadcasts to the product.
+// tessera.GemmRelu — Relu of it, in rewritten graphs.
 #include "kernels/gemm.h"
 #include "core/convert.h"
 #include "kernels/gemm_generic.h"
@@ -60,6 +61,7 @@ struct Product {
   }
 };
 
+template <GemmActivation kActivation>
 Status compute_float(const Params& p, Call& call) {
   const Product s(p, call);
   std::optional<GemmPanels> b = packed_panels(call, 1);
@@ -75,6 +77,7 @@ Status compute_float(const Params& p, Call& call) {
   e.c_in = call.maybe<float>(2);
   e.c_row_stride = s.c_row;
   e.c_col_stride = s.c_col;
+  e.activation = kActivation;
   gemm_f32(call.target(), call.threads(), s.m, s.n, s.k, call.in<float>(0), s.lda, p.trans_a, *b, call.out<float>(0),
            s.n, e);
   return {};
@@ -125,7 +128,7 @@ int64_t scratch(const void* params, const ScratchCall& in) {
 
 template <class T, class Acc>
 constexpr Kernel kernel{kAllSame<T>, compute_with<Params, compute<T, Acc>>};
-constexpr Kernel kKernels[] = {{kAllSame<float>, compute_with<Params, compute_float>},
+constexpr Kernel kKernels[] = {{kAllSame<float>, compute_with<Params, compute_float<GemmActivation::none>>},
                                kernel<double, double>,
                                kernel<int32_t, uint32_t>,
                                kernel<int64_t, uint64_t>,
@@ -134,7 +137,8 @@ constexpr Kernel kKernels[] = {{kAllSame<float>, compute_with<Params, compute_fl
 constexpr Packing kPacks[] = {{1, "F32.P16", packed_bytes, pack, variant},
                               {1, "F16.P16", packed_bytes, pack, variant, set_of(DType::f16)},
                               {1, "BF16.P16", packed_bytes, pack, variant, set_of(DType::bf16)}};
-constexpr int16_t kVersions[] = {1, 6, 7, 9, 11, 13};
+constexpr Kernel kReluKernels[] = {{kAllSame<float>, compute_with<Params, compute_float<GemmActivation::relu>>}};
+constexpr int16_t kVersions[] = {1, 6, 7, 9, 11, 13}, kReluVersions[] = {1};
 
 }  // namespace
 
@@ -147,5 +151,14 @@ extern constexpr Op kGemm{.domain = "",
                           .scratch = scratch,
                           .packs = kPacks};
 extern constexpr OpInference kGemmInference{.shape = shape_with<Params, Dim, shape<Dim>>};
+extern constexpr Op kTesseraGemmRelu{.domain = "tessera",
+                                     .name = "GemmRelu",
+                                     .versions = kReluVersions,
+                                     .parse = parse_params<Params, parse>,
+                                     .shape = shape_with<Params, int64_t, shape<int64_t>>,
+                                     .kernels = kReluKernels,
+                                     .scratch = scratch,
+                                     .packs = kPacks};
+extern constexpr OpInference kTesseraGemmReluInference{.shape = shape_with<Params, Dim, shape<Dim>>};
 
 }  // namespace tessera
