@@ -366,8 +366,8 @@ constexpr const WinogradKernels* kTable[] = {HWY_CHOOSE_FALLBACK(kernels), HWY_C
                                              HWY_CHOOSE_NEON(kernels), HWY_CHOOSE_AVX2(kernels),
                                              HWY_CHOOSE_AVX3(kernels)};
 
-constexpr int64_t kFewestTiles = 4, kFewestChannels = 32;
-constexpr int64_t kDepth = 128;                 // channels whose weights are transformed at a time
+constexpr int64_t kFewestTiles = 12, kFewestChannels = 32;
+constexpr int64_t kDepth = 64;                  // channels whose weights are transformed at a time
 constexpr int64_t kPair = 2 * kPanelWidth;      // output channels computed at a time
 constexpr int64_t kProductFloats = 230 * 1024;  // what transformed weights and products may take: most of a cache
 constexpr int64_t kPlaneFloats = 6 * 1024;      // staged at a time, if more than one plane fits

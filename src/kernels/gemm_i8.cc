@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstring>
 
 #include "base/checked.h"
@@ -481,12 +482,38 @@ const Kernels& choose(Target target) {
   return choose_kernels(kTable, target);
 }
 
-// What the kernel does not take: less than 16 columns or four rows.
-void pack_rest(const uint8_t* b, int64_t ldb, int64_t rows, int64_t columns, uint8_t* out) {
-  for (int64_t q = 0; q * kQuad < rows; ++q, out += kPanelBytes)
-    for (int64_t j = 0; j < kPanel; ++j)
-      for (int64_t k = 0; k < kQuad; ++k)
-        out[j * kQuad + k] = j < columns && q * kQuad + k < rows ? b[(q * kQuad + k) * ldb + j] : 0;
+// Rows [0, rows) of `columns` bytes as rows of 16, zeros beyond. The first `safe` rows may be read as if they had 16.
+void widen_rows(const uint8_t* b, int64_t ldb, int64_t rows, int64_t safe, int64_t columns, uint8_t* out) {
+  uint64_t mask[2];
+  for (int64_t i = 0; i < 2; ++i) {
+    const int64_t bytes = std::clamp<int64_t>(columns - 8 * i, 0, 8);
+    mask[i] = bytes == 8 ? ~uint64_t{0} : (uint64_t{1} << 8 * bytes) - 1;
+  }
+  for (int64_t r = 0; r < rows; ++r, b += ldb, out += kPanel) {
+    uint64_t v[2] = {};
+    if (r < safe)
+      std::memcpy(v, b, sizeof v);
+    else
+      std::memcpy(v, b, static_cast<size_t>(columns));
+    v[0] &= mask[0];
+    v[1] &= mask[1];
+    std::memcpy(out, v, sizeof v);
+  }
+}
+
+// What the kernel does not take as it is: less than 16 columns or four rows.
+void pack_rest(const Kernels& kernels, const uint8_t* b, int64_t ldb, int64_t rows, int64_t columns, uint8_t* out) {
+  constexpr int64_t kAtOnce = 64;  // rows
+  static_assert(kAtOnce % kQuad == 0 && std::endian::native == std::endian::little);
+  uint8_t wide[kAtOnce * kPanel];
+  for (int64_t r = 0; r < rows; r += kAtOnce) {
+    const int64_t count = std::min(kAtOnce, rows - r), whole = round_up(count, kQuad);
+    // The last rows reach less than 16 bytes before the end of the matrix.
+    const int64_t last = ceil_div(kPanel - columns, std::max<int64_t>(1, ldb));
+    widen_rows(b + r * ldb, ldb, count, rows - last - r, columns, wide);
+    std::memset(wide + count * kPanel, 0, static_cast<size_t>((whole - count) * kPanel));
+    kernels.pack(wide, kPanel, whole / kQuad, out + r / kQuad * kPanelBytes);
+  }
 }
 
 }  // namespace
@@ -505,7 +532,7 @@ void gemm_i8_pack_b(Target target, int threads, const void* matrix, int64_t ldb,
       uint8_t* to = static_cast<uint8_t*>(out) + p * panel;
       const int64_t columns = std::min<int64_t>(kPanel, n - p * kPanel), whole = columns == kPanel ? k / kQuad : 0;
       kernels.pack(b, ldb, whole, to);
-      pack_rest(b + whole * kQuad * ldb, ldb, k - whole * kQuad, columns, to + whole * kPanelBytes);
+      pack_rest(kernels, b + whole * kQuad * ldb, ldb, k - whole * kQuad, columns, to + whole * kPanelBytes);
     }
   });
 }
