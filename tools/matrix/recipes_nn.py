@@ -287,7 +287,8 @@ def soft(x):
 
 @recipe("Attention")
 def attention(c):
-    """A mask of whole numbers is added as it is; a boolean one allows the first key at least."""
+    """A mask of whole numbers is added as it is; a boolean one allows the first key at least. The standard's body rounds
+    half floats after each of its steps."""
     q, k, v = c.x((1, 2, 2, 4), 0), c.x((1, 2, 3, 4), 1), c.x((1, 2, 3, 2), 2)
     mask = c.x((2, 3), 3, low=0, high=1)
     if c.t(3) == "bool":
@@ -298,7 +299,7 @@ def attention(c):
         scores = scores + (np.where(m, 0, -np.inf) if m.dtype == bool else m.astype(np.float64))
         return soft(scores) @ v.astype(np.float64)
 
-    return Case([q, k, v, mask], formula=formula)
+    return Case([q, k, v, mask], formula=formula, units=4)
 
 
 @recipe("FlexAttention", domain="ai.onnx.preview")
