@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/resolve.h"
+
 namespace tessera {
 
 ir::ValueId Composer::scalar(float v, ir::ValueId like) {
@@ -18,7 +20,7 @@ ir::ValueId Composer::op(const char* type, std::vector<ir::ValueId> inputs, std:
   if (dot != name.npos) n.domain = name.substr(0, dot);
   n.op_type = name.substr(dot == name.npos ? 0 : dot + 1);
   // CastLike came with 15; nothing used in compositions changed its meaning between older sets and that one.
-  n.version = node_.domain.empty() ? std::max(node_.version, 15) : 25;
+  n.version = node_.domain.empty() ? std::max(node_.version, 15) : kNewestOpset;
   if (!n.domain.empty()) n.version = 1;
   n.name = node_.name + "/" + type;
   n.attributes = std::move(attributes);

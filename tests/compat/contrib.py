@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Compare the operators of com.microsoft with ONNX Runtime on random cases.
 
-    python tests/compat/contrib.py TESSERA [OPERATOR ...] [--cases N] [--seed N] [-v]
+    python tests/compat/contrib.py TESSERA [OPERATOR ...] [--cases N] [--seed N] [--hostile] [-v]
 
 Every operator gets N cases (default 50; --many: 200): shapes, optional inputs, attributes and types are drawn from the
 seed that a failing case prints. Cases that ONNX Runtime refuses are counted as skipped.
+
+--hostile spoils every case instead (inputs left out or of another shape, numbers out of range, odd attributes) and looks
+only at how tessera ends: by success or by a message, never by a signal or after a minute.
 
 Tolerances, relative and absolute: float32 1e-4 and 1e-5, float64 1e-9 and 1e-12, float16 and bfloat16 1e-2; integers
 that come of a quantisation may differ by one (ties); everything else must be equal.
@@ -132,6 +135,69 @@ def one(program, name, seed, verbose):
     return "failed", text
 
 
+ODD = [-(2**63), -(2**31), -1, 0, 1, 3, 17, 2**31, 2**40, 2**63 - 1]
+
+
+def spoil(case, rng):
+    """Makes one to three changes that a writer of broken models would make."""
+    for _ in range(int(rng.integers(1, 4))):
+        present = [i for i, a in enumerate(case.inputs) if isinstance(a, (np.ndarray, np.generic))]
+        if not present:
+            return
+        i = present[int(rng.integers(len(present)))]
+        array = np.asarray(case.inputs[i])
+        kind = int(rng.integers(6))
+        if kind == 0:
+            case.inputs[i] = None
+        elif kind == 1 and array.ndim:
+            shape = list(array.shape)
+            shape[int(rng.integers(len(shape)))] = int(rng.integers(0, 4))
+            case.inputs[i] = np.resize(array, shape)
+        elif kind == 2:
+            shape = [*array.shape, 1] if rng.random() < 0.5 else list(array.shape)[1:]
+            case.inputs[i] = np.resize(array, shape)
+        elif kind == 3 and array.dtype.kind in "iu" and array.size:
+            array = array.copy()
+            info = np.iinfo(array.dtype)
+            array.reshape(-1)[int(rng.integers(array.size))] = int(np.clip(ODD[int(rng.integers(len(ODD)))], info.min, info.max))
+            case.inputs[i] = array
+        elif kind == 4 and array.dtype.kind == "f" and array.size:
+            case.inputs[i] = np.full(array.shape, [np.nan, np.inf, -np.inf, 1e38][int(rng.integers(4))]).astype(array.dtype)
+        elif case.attributes:
+            name = sorted(case.attributes)[int(rng.integers(len(case.attributes)))]
+            value = case.attributes[name]
+            odd = ODD[int(rng.integers(len(ODD)))]
+            if isinstance(value, list):
+                value = [odd if rng.random() < 0.5 else v for v in value] + [odd] * int(rng.integers(0, 2))
+                case.attributes[name] = value if all(isinstance(v, int) for v in value) else [float(v) for v in value]
+            elif isinstance(value, int):
+                case.attributes[name] = odd
+            elif isinstance(value, float):
+                case.attributes[name] = float("nan") if rng.random() < 0.5 else float(odd)
+            else:
+                case.attributes[name] = "odd"
+    case.inputs = contrib_cases.trim(case.inputs)
+
+
+def hostile(program, name, seed, verbose):
+    """Like one(), of a spoilt case."""
+    rng = np.random.default_rng([seed, *name.encode()])
+    case = contrib_cases.CASES[name](rng)
+    spoil(case, rng)
+    try:
+        model, inputs, outputs = build(case, rng)
+    except Exception as error:  # no such model can be written
+        return "skipped", f"skip {name} seed {seed}: {error}"
+    try:
+        run_ours(program, model, inputs, outputs)
+    except subprocess.TimeoutExpired:
+        return "failed", f"FAIL {name} seed {seed}: still running after a minute"
+    except RuntimeError as error:
+        if "exit -" in str(error) or "Sanitizer" in str(error) or "runtime error" in str(error):
+            return "failed", f"FAIL {name} seed {seed}: {error}\n  {helper.printable_node(model.graph.node[0])[:500]}"
+    return "passed", ""
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
@@ -139,15 +205,17 @@ def main():
     parser.add_argument("--cases", type=int, default=50)
     parser.add_argument("--many", action="store_true")
     parser.add_argument("--seed", type=int, default=1, help="of the first case")
+    parser.add_argument("--hostile", action="store_true")
     parser.add_argument("-v", "--verbose", action="store_true")
     args = parser.parse_args()
     names = args.operators or sorted(contrib_cases.CASES)
     count = 200 if args.many else args.cases
+    check = hostile if args.hostile else one
     total = collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("TESSERA_TEST_JOBS", "2"))) as pool:
         for name in names:
             seeds = range(args.seed, args.seed + count)
-            results = list(pool.map(lambda seed: one(args.program, name, seed, args.verbose), seeds))
+            results = list(pool.map(lambda seed: check(args.program, name, seed, args.verbose), seeds))
             counts = collections.Counter(state for state, _ in results)
             total += counts
             print(f"{name}: {counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")

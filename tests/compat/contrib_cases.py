@@ -844,3 +844,113 @@ def GatedRMSNorm(rng):
     dtype = pick(rng, [np.float32, np.float16])
     attributes = {"activation": pick(rng, ["silu", "swish", "sigmoid"]), "epsilon": float(rng.uniform(1e-6, 1e-2))}
     return Case("GatedRMSNorm", [reals(rng, shape, dtype), reals(rng, [c], dtype), reals(rng, shape, dtype)], attributes)
+
+
+# ------------------------------------------------------------------------------------------------ large models
+
+
+@case
+def LinearAttention(rng):
+    b, length, kv, group, dk, dv = size(rng, 1, 2), size(rng, 1, 5), size(rng, 1, 3), size(rng, 1, 2), size(rng, 1, 6), size(rng, 1, 6)
+    rule = pick(rng, ["linear", "gated", "delta", "gated_delta"])
+    heads = kv * group
+    past = maybe(rng, reals(rng, [b, kv, dk, dv]))
+    decay = -np.abs(reals(rng, [b, length, pick(rng, [kv, kv * dk])])) if "gated" in rule else None
+    beta = rng.uniform(0, 1, [b, length, kv]).astype(np.float32) if "delta" in rule else None
+    attributes = {"q_num_heads": heads, "kv_num_heads": kv, "update_rule": rule}
+    if coin(rng):
+        attributes["scale"] = float(rng.uniform(0.1, 1))
+    return Case("LinearAttention", trim([reals(rng, [b, length, heads * dk]), reals(rng, [b, length, kv * dk], scale=0.4),
+                                         reals(rng, [b, length, kv * dv]), past, decay, beta]), attributes, [True, True])
+
+
+@case
+def LinearAttentionGate(rng):
+    b, length, heads = size(rng, 1, 3), size(rng, 1, 4), size(rng, 1, 6)
+    dtype = pick(rng, [np.float32, np.float16])
+    both = coin(rng)
+    return Case("LinearAttentionGate", trim([reals(rng, [b, length, heads], dtype), reals(rng, [heads]), -np.abs(reals(rng, [heads])),
+                                             reals(rng, [b, length, heads], dtype) if both else None]), {}, [True, True] if both else [True])
+
+
+@case
+def CausalConvWithState(rng):
+    b, c, length, k = size(rng, 1, 3), size(rng, 1, 5), size(rng, 1, 7), size(rng, 1, 4)
+    return Case("CausalConvWithState", trim([reals(rng, [b, c, length]), reals(rng, [c, 1, k]), maybe(rng, reals(rng, [c])),
+                                             maybe(rng, reals(rng, [b, c, k - 1])) if k > 1 else None]),
+                {"activation": pick(rng, ["none", "silu", "swish"])}, [True, True])
+
+
+@case
+def MRotaryEmbedding(rng):
+    b, s, heads = size(rng, 1, 3), size(rng, 1, 5), size(rng, 1, 4)
+    section = [size(rng, 1, 4) for _ in range(3)] if coin(rng) else [4, 2, 2]
+    half, four, partial = sum(section), coin(rng), coin(rng, 0.3)
+    width = 2 * half + (2 * size(rng, 1, 4) if partial else 0)
+    attributes = {"interleaved": int(coin(rng)), "mrope_section": section, "mrope_layout": int(coin(rng))}
+    if partial:
+        attributes |= {"rotary_embedding_dim": 2 * half, "num_heads": heads}
+    elif not four:
+        attributes["num_heads"] = heads
+    rows = s + size(rng, 0, 8)
+    return Case("MRotaryEmbedding", [reals(rng, [b, heads, s, width] if four else [b, s, heads * width]),
+                                     rng.integers(0, rows, (3, b, s)).astype(np.int64), reals(rng, [rows, half]),
+                                     reals(rng, [rows, half])], attributes)
+
+
+@case
+def QLinearConv(rng):
+    rank, group, last = size(rng, 1, 2), size(rng, 1, 2), int(coin(rng))
+    c, m, n = group * size(rng, 1, 3), group * size(rng, 1, 3), size(rng, 1, 2)
+    kernel, spatial = [size(rng, 1, 3) for _ in range(rank)], [size(rng, 3, 7) for _ in range(rank)]
+    t, tw = pick(rng, BYTE_PAIRS)
+    lines = [m] if coin(rng) else []
+    zero = np.zeros(lines, tw) if tw is np.int8 else np.full(lines, 128, tw)
+    inputs = [integers(rng, t, [n, *spatial, c] if last else [n, c, *spatial]), scale_of(rng), zero_of(rng, t),
+              integers(rng, tw, [m, c // group, *kernel]), scale_of(rng, lines), zero, scale_of(rng, (), 0.5, 2),
+              zero_of(rng, t), maybe(rng, rng.integers(-500, 500, m).astype(np.int32))]
+    return Case("QLinearConv", trim(inputs), {"kernel_shape": kernel, "group": group, "channels_last": last}, near=1)
+
+
+@case
+def MatMulBnb4(rng):
+    n, k, block = size(rng, 1, 12), 16 * size(rng, 1, 4), pick(rng, [16, 32, 64])
+    return Case("MatMulBnb4", [reals(rng, [*dims(rng, 1, 2), k]), integers(rng, np.uint8, [(n * k + 1) // 2]),
+                               scale_of(rng, [-(-n * k // block)], 0.1, 2)],
+                {"N": n, "K": k, "block_size": block, "quant_type": size(rng, 0, 1), "transB": 1}, tolerance=(1e-3, 1e-4))
+
+
+def mixture(rng):
+    tokens, experts, hidden, inner = size(rng, 1, 6), size(rng, 1, 5), 16 * size(rng, 1, 2), 16 * size(rng, 1, 2)
+    activation = pick(rng, ["relu", "gelu", "silu", "identity", "swiglu"])
+    attributes = {"k": size(rng, 1, min(2, experts)), "activation_type": activation, "normalize_routing_weights": int(coin(rng))}
+    if activation == "swiglu":
+        attributes |= {"swiglu_fusion": 1, "activation_alpha": 1.702, "activation_beta": 1.0, "swiglu_limit": 7.0}
+    return tokens, experts, hidden, inner, inner * (2 if activation == "swiglu" else 1), attributes
+
+
+@case
+def MoE(rng):
+    tokens, experts, hidden, inner, wide, attributes = mixture(rng)
+    inputs = [reals(rng, [tokens, hidden]), reals(rng, [tokens, experts]), reals(rng, [experts, wide, hidden], scale=0.3),
+              maybe(rng, reals(rng, [experts, wide])), reals(rng, [experts, hidden, inner], scale=0.3),
+              maybe(rng, reals(rng, [experts, hidden]))]
+    return Case("MoE", trim(inputs), attributes, constants={2, 4} if coin(rng) else set())
+
+
+@case
+def QMoE(rng):
+    tokens, experts, hidden, inner, wide, attributes = mixture(rng)
+    bits, block = pick(rng, [4, 8]), pick(rng, [0, 16])
+    attributes |= {"expert_weight_bits": bits} | ({"block_size": block} if block else {})
+    each = 8 // bits
+
+    def layer(rows, columns):
+        lines = [experts, rows] + ([columns // block] if block else [])
+        return integers(rng, np.uint8, [experts, rows, columns // each]), scale_of(rng, lines, 0.01, 0.05) / (1 if bits == 4 else 16)
+    w1, s1 = layer(wide, hidden)
+    w2, s2 = layer(hidden, inner)
+    inputs = [reals(rng, [tokens, hidden]), reals(rng, [tokens, experts]), w1, s1.astype(np.float32), maybe(rng, reals(rng, [experts, wide])),
+              w2, s2.astype(np.float32), maybe(rng, reals(rng, [experts, hidden]))]
+    # ONNX Runtime rounds activations to 8 bits where weights have 8 in blocks.
+    return Case("QMoE", trim(inputs), attributes, constants={2, 3, 5, 6}, tolerance=(3e-2, 3e-2) if bits == 8 else (2e-3, 1e-3))
