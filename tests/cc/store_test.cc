@@ -576,7 +576,7 @@ TEST_F(Handed, PartsOfOpenFilesAreMapped) {
   const int fd = ::open(path("large.bin").c_str(), O_RDONLY);
   const auto o = options();
   const TesseraApi* t = TesseraGetApi(3);
-  client::refused(t->AddExternalDescriptor(o.get(), "weights.bin", fd, 5000, data_.size() + 5), ORT_FAIL, "large");
+  client::refused(t->AddExternalDescriptor(o.get(), "weights.bin", fd, 5000, data_.size() + 5), ORT_FAIL, "wanted");
   client::refused(t->AddExternalDescriptor(o.get(), "weights.bin", -1, 0, 1), ORT_FAIL, "inspect");
   ok(t->AddExternalDescriptor(o.get(), "weights.bin", fd, 5000, data_.size()));
   close(fd);
