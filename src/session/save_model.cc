@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 constexpr int64_t kLargestModel = INT32_MAX;   // that protobuf's readers take
 constexpr int64_t kPageAlignedFrom = 1 << 20;  // weights of more bytes begin at a page
 constexpr int64_t kPage = 4096;
+constexpr int64_t kSmallestList = 1024;  // bytes of a list of integers that goes into another file
 
 template <class F>
 void for_each_live_node(const ir::Graph& graph, F&& f) {
@@ -86,6 +87,8 @@ void list_outside(const ir::Graph& graph, int64_t smallest, std::vector<const We
   for (ir::ValueId id = 0; id < graph.values().size(); ++id) {
     const Weight* w = graph.weight_of(id);
     const ir::ValueInfo& v = graph.value(id);
+    // Other runtimes read lists of sizes while they load, and only inside the model.
+    if (w && w->dtype == DType::i64 && w->bytes() < kSmallestList) continue;
     if (!w || w->sparse || w->dtype == DType::string || w->bytes() < smallest || w->bytes() == 0) continue;
     if (v.is_input || v.is_output || !graph.readers(id).empty()) out.push_back(w);
   }
