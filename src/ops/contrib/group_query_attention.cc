@@ -3,6 +3,7 @@
 // The cache is [batch, heads, room, size]; the present one may lie where the past one does: then only new rows are
 // written.
 #include <cmath>
+#include <cstring>
 
 #include "core/convert.h"
 #include "ops/contrib/attention_core.h"
@@ -253,8 +254,19 @@ class GroupRun {
     if (to != past) std::memset(to, 0, static_cast<size_t>(s_.batch * p_.kv_heads * room_ * s_.size * bytes_));
     append(call_, {s_.batch, p_.kv_heads, s_.size, past, past ? call_.shape(input)[2] : 0, first_.data(), fresh,
                    s_.queries, to, room_});
+    if (!s_.few()) clear_behind(to);
     all = {to, type_, Layout::of(true, p_.kv_heads, room_, s_.size)};
     return {};
+  }
+
+  // Where keys are packed in whole blocks, rows behind a shorter sample are multiplied by zeros: no NaN may lie there.
+  void clear_behind(std::byte* to) const {
+    for (int64_t b = 0; b < s_.batch; ++b) {
+      const int64_t from = first_[static_cast<size_t>(b)] + s_.queries;
+      for (int64_t h = 0; h < p_.kv_heads && from < s_.keys; ++h)
+        std::memset(to + ((b * p_.kv_heads + h) * room_ + from) * s_.size * bytes_, 0,
+                    static_cast<size_t>((s_.keys - from) * s_.size * bytes_));
+    }
   }
 
   const GroupParams& p_;

@@ -81,7 +81,8 @@ Status compose_rotary(Composer& c) {
   TRY(only(c, "is_packed_batching", 0));
   TRY_ASSIGN(stream, streams(c));
   const auto half = static_cast<int64_t>(stream.size());
-  const ValueId apart = c.op("Split", {c.in(1)}, {Attribute::integer("axis", 0), Attribute::integer("num_outputs", 3)}, 3);
+  const ValueId apart =
+      c.op("Split", {c.in(1)}, {Attribute::integer("axis", 0), Attribute::integer("num_outputs", 3)}, 3);
   ValueId positions[3], mask[3];
   for (uint32_t k = 0; k < 3; ++k) {
     positions[k] = c.op("Squeeze", {apart + k, list(c, {0})});

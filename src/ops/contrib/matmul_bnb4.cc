@@ -73,8 +73,8 @@ Status compute(const Params& p, Call& call) {
     pack_matrix(p, call.in<uint8_t>(kB), call.in<float>(kMost), call.threads(), fresh);
     panel = fresh;
   }
-  gemm_f32(call.target(), call.threads(), call.count(kA) / p.inner(), p.outer(), p.inner(), call.in<float>(kA), p.inner(),
-           false, panel, call.out<float>(0), p.outer(), {});
+  gemm_f32(call.target(), call.threads(), call.count(kA) / p.inner(), p.outer(), p.inner(), call.in<float>(kA),
+           p.inner(), false, panel, call.out<float>(0), p.outer(), {});
   return {};
 }
 
@@ -97,8 +97,7 @@ int64_t variant(const void* params) {
   return ((p.k << 7 | p.type << 6 | int64_t{p.trans} << 5) ^ p.n << 24) + p.block;
 }
 
-constexpr Packing kPacks[] = {
-    {kB, "F32.P16.bnb4", packed_bytes, pack, variant, set_of(DType::u8), in_arg(kMost)}};
+constexpr Packing kPacks[] = {{kB, "F32.P16.bnb4", packed_bytes, pack, variant, set_of(DType::u8), in_arg(kMost)}};
 constexpr TypeRule kTypes[] = {{in_arg(kA) | in_arg(kMost) | out_arg(0), set_of(DType::f32), kHalfFloats},
                                {in_arg(kB), set_of(DType::u8)}};
 constexpr Kernel kKernels[] = {{kTypes, compute_with<Params, compute>}};

@@ -111,8 +111,8 @@ Status check_layer(const Params& p, ShapeCall<D>& c, const Layer& layer, int64_t
   if (c.rank(w) != 3 || !agree(c.dim(w, 0), experts) || !agree(c.dim(w, 1), rows) ||
       !agree(c.dim(w, 2) * D(each), columns))
     return c.refuse(w, "[experts, outputs, inputs] of the layer");
-  if (c.has(layer.bias) && (c.rank(layer.bias) != 2 || !agree(c.dim(layer.bias, 0), experts) ||
-                            !agree(c.dim(layer.bias, 1), rows)))
+  if (c.has(layer.bias) &&
+      (c.rank(layer.bias) != 2 || !agree(c.dim(layer.bias, 0), experts) || !agree(c.dim(layer.bias, 1), rows)))
     return c.refuse(layer.bias, "[experts, outputs] of the layer");
   if (bits == 32) return {};
   if (p.block && known(columns) && number(columns) % p.block) return c.refuse(w, format("blocks of {}", p.block));
@@ -124,9 +124,9 @@ Status check_layer(const Params& p, ShapeCall<D>& c, const Layer& layer, int64_t
   if (!c.has(layer.zeros)) return {};
   const int z = layer.zeros;
   const auto bytes = [&](const D& n) { return floor_div(n + D(each - 1), D(each)); };
-  const bool good = c.rank(z) == rank && agree(c.dim(z, 0), experts) &&
-                    (p.block ? agree(c.dim(z, 1), rows) && agree(c.dim(z, 2), bytes(blocks))
-                             : agree(c.dim(z, 1), bytes(rows)));
+  const bool good =
+      c.rank(z) == rank && agree(c.dim(z, 0), experts) &&
+      (p.block ? agree(c.dim(z, 1), rows) && agree(c.dim(z, 2), bytes(blocks)) : agree(c.dim(z, 1), bytes(rows)));
   return good ? Status{} : c.refuse(z, "a zero point for each scale");
 }
 
@@ -217,7 +217,8 @@ class Mixture {
   // One expert's tokens through its layers.
   Status feed(int64_t e, const std::vector<Share>& shares, float* y) {
     const auto rows = static_cast<int64_t>(shares.size());
-    std::vector<float> x(static_cast<size_t>(rows * hidden_)), h(static_cast<size_t>(rows * wide_)), gate, out(x.size());
+    std::vector<float> x(static_cast<size_t>(rows * hidden_)), h(static_cast<size_t>(rows * wide_)), gate,
+        out(x.size());
     for (int64_t r = 0; r < rows; ++r)
       std::copy_n(call_.in<float>(0) + shares[static_cast<size_t>(r)].token * hidden_, hidden_, x.data() + r * hidden_);
     TRY(multiply(at_.fc1, p_.bits[0], e, rows, wide_, hidden_, x, h));
@@ -229,7 +230,8 @@ class Mixture {
     TRY(multiply(at_.fc2, p_.bits[1], e, rows, hidden_, inner_, h, out));
     for (int64_t r = 0; r < rows; ++r) {
       const Share& s = shares[static_cast<size_t>(r)];
-      for (int64_t j = 0; j < hidden_; ++j) y[s.token * hidden_ + j] += s.weight * out[static_cast<size_t>(r * hidden_ + j)];
+      for (int64_t j = 0; j < hidden_; ++j)
+        y[s.token * hidden_ + j] += s.weight * out[static_cast<size_t>(r * hidden_ + j)];
     }
     return {};
   }
@@ -271,7 +273,7 @@ class Mixture {
   // The quantized weights of expert e as floats.
   void unpack(const Layer& layer, int64_t bits, int64_t e, int64_t n, int64_t k) {
     const int64_t block = p_.block ? p_.block : std::max<int64_t>(1, k), blocks = ceil_div(k, block), each = 8 / bits;
-    const auto *weights = call_.in<uint8_t>(layer.weights) + e * n * k / each;
+    const auto* weights = call_.in<uint8_t>(layer.weights) + e * n * k / each;
     const auto* zeros = call_.maybe<uint8_t>(layer.zeros);
     const float* scales = call_.in<float>(layer.scales) + e * n * blocks;
     call_.parallel(n, [&](int64_t row, int) {
@@ -354,9 +356,9 @@ constexpr Packing experts() {
 }
 
 constexpr Packing kPacks[] = {experts<2>(), experts<4>(), experts<6>()};
-constexpr TypeRule kPlainTypes[] = {{in_arg(0) | in_arg(1) | in_arg(2) | in_arg(3) | in_arg(4) | in_arg(5) | in_arg(6) |
-                                         in_arg(7) | out_arg(0),
-                                     set_of(DType::f32), kHalfFloats}};
+constexpr TypeRule kPlainTypes[] = {
+    {in_arg(0) | in_arg(1) | in_arg(2) | in_arg(3) | in_arg(4) | in_arg(5) | in_arg(6) | in_arg(7) | out_arg(0),
+     set_of(DType::f32), kHalfFloats}};
 constexpr TypeRule kQuantizedTypes[] = {
     {in_arg(0) | in_arg(1) | in_arg(4) | in_arg(7) | in_arg(10) | in_arg(14) | out_arg(0), set_of(DType::f32),
      kHalfFloats},
