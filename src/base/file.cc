@@ -246,6 +246,27 @@ void drop_pages(const ByteRange& range) {
   if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
+void expect(const ByteRange& range, Reading reading) {
+  if (!range.source || range.source->origin() != Bytes::Origin::mapped || range.length == 0) return;
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto first = reinterpret_cast<uintptr_t>(range.data());
+  const uintptr_t begin = first / page * page;
+  auto* at = reinterpret_cast<void*>(begin);
+  const size_t size = static_cast<size_t>(range.length) + (first - begin);
+  madvise(at, size, reading == Reading::alone ? MADV_RANDOM : MADV_NORMAL);
+}
+
+std::string plain_name(std::string_view name) {
+  std::string out;
+  for (size_t begin = 0; begin <= name.size();) {
+    const size_t end = std::min(name.find('/', begin), name.size());
+    const std::string_view part = name.substr(begin, end - begin);
+    if (!part.empty() && part != ".") out += (out.empty() ? "" : "/") + std::string(part);
+    begin = end + 1;
+  }
+  return out;
+}
+
 std::string folder_of(const std::string& path) {
   std::string real = path;
   if (char* resolved = realpath(path.c_str(), nullptr)) {
@@ -261,12 +282,12 @@ std::string folder_of_new(const std::string& path) {
   return slash == path.npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
-Result<std::unique_ptr<AtomicFile>> AtomicFile::create(const std::string& path) {
+Result<std::unique_ptr<AtomicFile>> AtomicFile::create(const std::string& path, const std::atomic<bool>* cancel) {
   static std::atomic<unsigned> serial{0};
   for (int attempt = 0; attempt < 100; ++attempt) {
     std::string temporary = format("{}.tmp-{}-{}", path, static_cast<int64_t>(getpid()), serial++);
     const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (fd >= 0) return std::unique_ptr<AtomicFile>(new AtomicFile(fd, path, std::move(temporary)));
+    if (fd >= 0) return std::unique_ptr<AtomicFile>(new AtomicFile(fd, path, std::move(temporary), cancel));
     if (errno != EEXIST) break;
   }
   return errno_error("cannot create", path);
@@ -279,9 +300,12 @@ AtomicFile::~AtomicFile() {
 }
 
 Status AtomicFile::write(const void* data, size_t size) {
+  constexpr size_t kPiece = 4u << 20;  // between two looks at the flag
   const char* next = static_cast<const char*>(data);
   while (size > 0) {
-    const ssize_t n = ::write(fd_, next, std::min<size_t>(size, 1u << 30));
+    if (cancel_ && cancel_->load(std::memory_order_relaxed))
+      return error(Code::canceled, "writing {} was cancelled", quote(path_));
+    const ssize_t n = ::write(fd_, next, std::min(size, kPiece));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return errno_error("cannot write", path_);
     next += n;

@@ -1,5 +1,6 @@
 // Files: opened beneath a folder, mapped read-only, written atomically. The only place that calls open().
 #pragma once
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
@@ -42,6 +43,12 @@ Result<BytesPtr> detached(const BytesPtr& bytes);
 Status check_unchanged(const Bytes& bytes);
 // Tells the system that the pages of a mapped range will not be read soon: they leave this process's memory.
 void drop_pages(const ByteRange& range);
+// How a mapped range is going to be read: alone, a page when it is touched and none around it; or as the system sees
+// fit, which is how every range begins.
+enum class Reading { alone, usual };
+void expect(const ByteRange& range, Reading reading);
+// The name of a file in a folder without what says nothing: "a/b" for "./a//b".
+std::string plain_name(std::string_view name);
 // The folder part of `path` after resolving a link at its end ("." if there is none).
 std::string folder_of(const std::string& path);
 // The folder part of `path` as it is spelled, for files to be made.
@@ -50,7 +57,8 @@ std::string folder_of_new(const std::string& path);
 // A file that appears under its final name only when finish() succeeds; destroying it earlier leaves nothing behind.
 class AtomicFile {
  public:
-  static Result<std::unique_ptr<AtomicFile>> create(const std::string& path);
+  // Writing ends with an error soon after *cancel is set; it may be null.
+  static Result<std::unique_ptr<AtomicFile>> create(const std::string& path, const std::atomic<bool>* cancel = nullptr);
   ~AtomicFile();
   Status write(const void* data, size_t size);
   Status finish();
@@ -58,10 +66,11 @@ class AtomicFile {
   const std::string& temporary() const { return temporary_; }
 
  private:
-  AtomicFile(int fd, std::string path, std::string temporary)
-      : fd_(fd), path_(std::move(path)), temporary_(std::move(temporary)) {}
+  AtomicFile(int fd, std::string path, std::string temporary, const std::atomic<bool>* cancel)
+      : fd_(fd), path_(std::move(path)), temporary_(std::move(temporary)), cancel_(cancel) {}
   int fd_;
   std::string path_, temporary_;
+  const std::atomic<bool>* cancel_;
 };
 
 Status write_file(const std::string& path, std::string_view content);

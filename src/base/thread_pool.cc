@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/workers.h"
+
 namespace tessera {
 namespace {
 
@@ -25,6 +27,7 @@ inline void pause() {
 }
 
 thread_local bool inside_chunk = false;
+thread_local const std::atomic<bool>* stop = nullptr;  // of the innermost StopScope
 
 class Pool {
  public:
@@ -127,7 +130,17 @@ class Pool {
 
 }  // namespace
 
+StopScope::StopScope(const std::atomic<bool>* flag) : outer_(stop) { stop = flag; }
+StopScope::~StopScope() { stop = outer_; }
+
 void parallel_for(int threads, int64_t chunks, ChunkFn fn) {
+  if (stop) {
+    const std::atomic<bool>& flag = *stop;
+    const StopScope looked_at(nullptr);
+    return parallel_for(threads, chunks, [&](int64_t i, int lane) {
+      if (!flag.load(std::memory_order_relaxed)) fn(i, lane);
+    });
+  }
   if (threads <= 1 || chunks <= 1) {
     for (int64_t i = 0; i < chunks; ++i) fn(i, 0);
     return;

@@ -12,9 +12,12 @@
 namespace tessera::capi {
 
 Status add_external_buffer(OrtSessionOptions& options, ExternalBuffer buffer) {
+  buffer.name = plain_name(buffer.name);
   if (buffer.name.empty()) return invalid("a file of external data has an empty name");
   for (const ExternalBuffer& b : options.external_buffers)
-    if (b.name == buffer.name) return invalid("external data {} is given twice", quote(buffer.name));
+    if (b.name == buffer.name)
+      return invalid("An entry for this name has already been added: external data {} is given twice",
+                     quote(buffer.name));
   options.external_buffers.push_back(std::move(buffer));
   return {};
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/file.h"
 #include "capi/allocator.h"
 #include "capi/custom_op.h"
 #include "capi/guard.h"
@@ -62,7 +63,7 @@ Result<SessionOptions> session_options(const OrtEnv& env, const OrtSessionOption
       options.external_files[b.name] = b.kept;
     } else if (in_place) {
       options.external_files[b.name] = share_borrowed(b);
-    } else if (any_custom || b.name == options.pack_file) {  // they may hold on to what they are given
+    } else if (any_custom || b.name == plain_name(options.pack_file)) {  // they may hold on to what they are given
       TRY_ASSIGN(copy, copy_bytes(b.data, b.size));
       options.external_files[b.name] = std::move(copy);
     } else {

@@ -3,26 +3,23 @@
 #include "base/checked.h"
 
 namespace tessera {
-namespace {
-
-// "./a//b" and "a/b" name the same file.
-std::string plain(std::string_view name) {
-  std::string out;
-  for (size_t begin = 0; begin <= name.size();) {
-    const size_t end = std::min(name.find('/', begin), name.size());
-    const std::string_view part = name.substr(begin, end - begin);
-    if (!part.empty() && part != ".") out += (out.empty() ? "" : "/") + std::string(part);
-    begin = end + 1;
-  }
-  return out;
+Status ExternalData::check_new(const std::string& name) const {
+  if (!buffers_.count(name) && !readers_.count(name)) return {};
+  return invalid("An entry for this name has already been added: external data {} is given twice", quote(name));
 }
 
-}  // namespace
+Status ExternalData::add_buffer(std::string_view name, BytesPtr bytes) {
+  const std::string plain = plain_name(name);
+  TRY(check_new(plain));
+  buffers_[plain] = std::move(bytes);
+  return {};
+}
 
-void ExternalData::add_buffer(std::string_view name, BytesPtr bytes) { buffers_[plain(name)] = std::move(bytes); }
-
-void ExternalData::add_reader(std::string_view name, uint64_t size, Read read) {
-  readers_[plain(name)] = {size, std::move(read)};
+Status ExternalData::add_reader(std::string_view name, uint64_t size, Read read) {
+  const std::string plain = plain_name(name);
+  TRY(check_new(plain));
+  readers_[plain] = {size, std::move(read)};
+  return {};
 }
 
 void ExternalData::give(std::string name, Tensor tensor, bool required) {
@@ -64,7 +61,7 @@ Result<BytesPtr> ExternalData::open(std::string_view location, const std::string
 
 Result<ByteRange> ExternalData::range(std::string_view location, uint64_t offset, uint64_t size) {
   if (location.empty()) return error(Code::fail, "external data has no location");
-  const std::string name = plain(location);
+  const std::string name = plain_name(location);
   const auto check = [&](uint64_t have) -> Status {
     if (range_inside(offset, size, have)) return {};
     return error(Code::fail, "external data {} has {} bytes, wanted {} at offset {}", quote(location), have, size,

@@ -18,7 +18,8 @@ class ExternalData {
   // folder may be null: then only buffers are looked at.
   explicit ExternalData(std::shared_ptr<Folder> folder = nullptr) : folder_(std::move(folder)) {}
 
-  void add_buffer(std::string_view name, BytesPtr bytes);
+  // Files by name; one that was added before, be it as "./name", is refused.
+  Status add_buffer(std::string_view name, BytesPtr bytes);
   // Refuse the file system even where there is a folder.
   void forbid_files() { files_allowed_ = false; }
   // Refuse links of any kind.
@@ -26,7 +27,7 @@ class ExternalData {
 
   // A file that is read piece by piece: read(offset, length, to).
   using Read = std::function<Status(uint64_t offset, size_t length, void* to)>;
-  void add_reader(std::string_view name, uint64_t size, Read read);
+  Status add_reader(std::string_view name, uint64_t size, Read read);
   // Hold the content of files in memory, so that nobody who cuts them off can hurt a run.
   void copy_files() { copy_ = true; }
   // Takes the place of an initializer of the main graph, whose own data is not looked at. A required one must be there.
@@ -49,6 +50,7 @@ class ExternalData {
     Tensor tensor;
     bool required, used = false;
   };
+  Status check_new(const std::string& name) const;
   Result<BytesPtr> open(std::string_view location, const std::string& name);
 
   std::shared_ptr<Folder> folder_;

@@ -4,14 +4,51 @@
 #include <unordered_map>
 
 #include "ops/resolve.h"
+#include "ops/signatures.h"
 #include "passes/infer.h"
 
 namespace tessera {
 
-Replacement::Replacement(const Match& match, ir::Graph& graph)
-    : patch_(graph), name_(graph.node(match.root()).name), root_output_(graph.node(match.root()).outputs[0]) {
-  for (const Match::Bound& n : match.nodes())
+namespace {
+
+// True if the newest form of an operator is also what the default operator set `opset` has.
+bool is_in(const Op& op, int opset) {
+  if (*op.domain) return std::string_view(op.domain) == "com.microsoft" || std::string_view(op.domain) == "ai.onnx.ml";
+  return op.versions.back() <= opset;
+}
+
+bool is_same(std::span<const spec::Argument> a, std::span<const spec::Argument> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const spec::Argument& x, const spec::Argument& y) {
+    return x.name() == y.name() && x.option == y.option;
+  });
+}
+bool is_same(const spec::Attribute& a, const spec::Attribute* b) {
+  return b && a.type == b->type && a.required == b->required && a.has_default == b->has_default &&
+         a.count == b->count && a.value == b->value;
+}
+
+// True if the operator has the arguments and attributes in operator set `opset` that it has today: what has changed is
+// the element types it takes.
+bool is_same_since(const Op& op, int opset) {
+  const spec::Signature *then = spec::find_signature(op.domain, op.name, opset),
+                        *now = spec::find_signature(op.domain, op.name, kNewestOpset);
+  return then && now && is_same(then->inputs(), now->inputs()) && is_same(then->outputs(), now->outputs()) &&
+         then->attributes().size() == now->attributes().size() &&
+         std::all_of(then->attributes().begin(), then->attributes().end(),
+                     [&](const spec::Attribute& a) { return is_same(a, now->attribute(a.name())); });
+}
+
+}  // namespace
+
+Replacement::Replacement(const Match& match, ir::Graph& graph, int opset)
+    : patch_(graph),
+      name_(graph.node(match.root()).name),
+      opset_(opset),
+      root_output_(graph.node(match.root()).outputs[0]) {
+  for (const Match::Bound& n : match.nodes()) {
+    had_.push_back(graph.node(n.id).op);
     if (!n.shared) patch_.remove(n.id);
+  }
 }
 
 ir::ValueId Replacement::node(std::string_view op, std::vector<ir::ValueId> inputs,
@@ -24,21 +61,17 @@ ir::ValueId Replacement::node(std::string_view op, std::vector<ir::ValueId> inpu
   n.op_type = dot == op.npos ? op : op.substr(dot + 1);
   n.version = n.domain.empty() ? kNewestOpset : 1;
   n.attributes = std::move(attributes);
-  made_.push_back(find_op(n.domain, n.op_type));
+  const Op* known = find_op(n.domain, n.op_type);
+  if (opset_ && (!known || !is_in(*known, opset_))) {
+    // An operator that takes the place of itself has types that its version takes.
+    const bool stays = known && std::find(had_.begin(), had_.end(), known) != had_.end();
+    if (stays && is_same_since(*known, opset_))
+      n.version = opset_;
+    else
+      is_sayable_ = false;
+  }
   return patch_.node(std::move(n), std::move(inputs), 1, name_.empty() ? n.op_type : name_);
 }
-
-namespace {
-
-// True if the newest form of an operator is also what the default operator set `opset` has.
-bool is_in(const Op* op, int opset) {
-  if (!op) return false;
-  if (*op->domain)
-    return std::string_view(op->domain) == "com.microsoft" || std::string_view(op->domain) == "ai.onnx.ml";
-  return op->versions.back() <= opset;
-}
-
-}  // namespace
 
 class Rewriter {
  public:
@@ -84,11 +117,8 @@ class Rewriter {
     for (const Compiled& c : rooted->second) {
       const std::optional<Match> m = match(c.pattern, scope, graph, id);
       if (!m || !only_first_outputs(graph, *m)) continue;
-      Replacement replacement(*m, graph);
-      if (!c.rule->apply(*m, replacement)) continue;
-      if (opset_ && !std::all_of(replacement.made_.begin(), replacement.made_.end(),
-                                 [&](const Op* op) { return is_in(op, opset_); }))
-        continue;
+      Replacement replacement(*m, graph, opset_);
+      if (!c.rule->apply(*m, replacement) || !replacement.is_sayable_) continue;
       const auto first = static_cast<ir::NodeId>(graph.nodes().size());
       const auto first_value = static_cast<ir::ValueId>(graph.values().size());
       TRY(replacement.patch_.apply());

@@ -13,7 +13,8 @@ namespace tessera {
 // What a rule builds. The nodes of the match are removed when it is applied, shared ones if nobody reads them then.
 class Replacement {
  public:
-  Replacement(const Match& match, ir::Graph& graph);
+  // opset: that of RewriteOptions.
+  Replacement(const Match& match, ir::Graph& graph, int opset = 0);
 
   // The first output of a new node; "com.microsoft.Name" outside the default domain.
   ir::ValueId node(std::string_view op, std::vector<ir::ValueId> inputs, std::vector<ir::Attribute> attributes = {});
@@ -24,8 +25,10 @@ class Replacement {
  private:
   friend class Rewriter;
   ir::Patch patch_;
-  std::string name_;  // of the root node
-  std::vector<const Op*> made_;
+  std::string name_;            // of the root node
+  std::vector<const Op*> had_;  // the operators of the match
+  int opset_;
+  bool is_sayable_ = true;  // a file of this operator set can say what was made
   ir::ValueId root_output_;
 };
 

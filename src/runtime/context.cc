@@ -595,7 +595,7 @@ Status Context::ready_packs() {
   for (size_t k = 0; k < plan_->steps().size() && !packs_ready_; ++k)
     for (size_t i = 0; i < plan_->steps()[k].packed.size(); ++i)
       if (const uint32_t index = plan_->steps()[k].packed[i]) {
-        TRY_ASSIGN(data, plan_->packed(index - 1, scope_.threads));
+        TRY_ASSIGN(data, plan_->packed(index - 1, {scope_.threads, scope_.cancel}));
         packed_[packed_begin_[k] + i] = data;
       }
   packs_ready_ = true;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "base/file.h"
 #include "runtime/pack_format.h"
 
 namespace tessera {
@@ -60,6 +61,9 @@ Result<std::shared_ptr<const PackFile>> PackFile::read(BytesPtr bytes) {
   PackHeader header;
   PackFooter footer;
   if (size < sizeof header + sizeof footer) return damaged("it is too short");
+  // What lies around these few pages is read when a run wants it.
+  expect({bytes, 0, sizeof header}, Reading::alone);
+  expect({bytes, size - sizeof footer, sizeof footer}, Reading::alone);
   std::memcpy(&header, bytes->data(), sizeof header);
   std::memcpy(&footer, bytes->data() + size - sizeof footer, sizeof footer);
   if (std::memcmp(header.magic, kPackMagic, sizeof kPackMagic) != 0)
@@ -77,6 +81,7 @@ Result<std::shared_ptr<const PackFile>> PackFile::read(BytesPtr bytes) {
     return damaged("its table lies outside the file");
   const std::span<const std::byte> table{bytes->data() + footer.table_offset,
                                          static_cast<size_t>(table_end - footer.table_offset)};
+  expect({bytes, footer.table_offset, table.size()}, Reading::alone);
   if (footer.table_checksum != checksum_of(table.data(), table.size()))
     return damaged("the checksum of its table is wrong");
   auto out = std::make_shared<PackFile>();

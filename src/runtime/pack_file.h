@@ -7,6 +7,7 @@
 //
 // Numbers are little-endian. The bytes depend on the weights alone: not on the machine, its CPU or its threads.
 #pragma once
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -73,6 +74,7 @@ Digest source_digest(const PackWeights& weights);
 
 // Writes a pack file atomically. Items of equal key are written once. Holds one packed weight at a time.
 // Without `record_files`, the file says nothing of the files that the weights came from.
-Status write_pack_file(const std::string& path, std::vector<PackItem> items, bool record_files = true);
+Status write_pack_file(const std::string& path, std::vector<PackItem> items, bool record_files = true,
+                       const std::atomic<bool>* cancel = nullptr);
 
 }  // namespace tessera

@@ -70,12 +70,13 @@ std::string table_of(std::span<const PackEntry> entries, std::span<const PackSou
 
 }  // namespace
 
-Status write_pack_file(const std::string& path, std::vector<PackItem> items, bool record_files) {
+Status write_pack_file(const std::string& path, std::vector<PackItem> items, bool record_files,
+                       const std::atomic<bool>* cancel) {
   std::stable_sort(items.begin(), items.end(), [](const PackItem& a, const PackItem& b) { return a.key < b.key; });
   items.erase(
       std::unique(items.begin(), items.end(), [](const PackItem& a, const PackItem& b) { return a.key == b.key; }),
       items.end());
-  TRY_ASSIGN(file, AtomicFile::create(path));
+  TRY_ASSIGN(file, AtomicFile::create(path, cancel));
   Writer out(*file);
   PackHeader header{};
   std::memcpy(header.magic, kPackMagic, sizeof kPackMagic);

@@ -370,8 +370,7 @@ class PlanBuilder {
     if (std::none_of(plan_->constants_.begin(), plan_->constants_.end(), passing)) return {};
     for (uint32_t i = 0; i < plan_->packs_.size(); ++i) {
       if (!plan_->packs_[i].name) continue;
-      if (options_.cancel && *options_.cancel) return error(Code::canceled, "loading was cancelled");
-      TRY_ASSIGN(data, plan_->packed(i, options_.threads));
+      TRY_ASSIGN(data, plan_->packed(i, {options_.threads, options_.cancel}));
       static_cast<void>(data);
     }
     std::vector<bool> read(plan_->slots_.size(), false);
@@ -603,21 +602,25 @@ PackWeights Plan::weights_of(const Pack& pack) const {
   return out;
 }
 
-Result<std::shared_ptr<Bytes>> Plan::make_pack(const Pack& pack, int threads) const {
+Result<std::shared_ptr<Bytes>> Plan::make_pack(const Pack& pack, const Workers& workers) const {
   TRY_ASSIGN(bytes, allocate_bytes(static_cast<size_t>(pack.bytes)));
   const std::vector<const Tensor*> tensors = tensors_of(pack);
-  pack.packing->pack({pack.params.get(), tensors, threads}, bytes->data());
+  {
+    const StopScope scope(workers.cancel);
+    pack.packing->pack({pack.params.get(), tensors, workers.threads}, bytes->data());
+  }
   for (const Weight& w : weights_of(pack)) drop_pages(w.range);
+  if (workers.cancelled()) return error(Code::canceled, "packing weights was cancelled");
   return std::move(bytes);
 }
 
-Result<const void*> Plan::packed(uint32_t index, int threads) const {
+Result<const void*> Plan::packed(uint32_t index, const Workers& workers) const {
   const Pack& pack = packs_[index];
   Counters moved;
   TRY_ASSIGN(data, pack.packed->get(
                        [&] {
                          for (const Tensor* t : tensors_of(pack)) moved.bytes_packed_in += t ? t->bytes() : 0;
-                         return make_pack(pack, threads);
+                         return make_pack(pack, workers);
                        },
                        moved));
   std::lock_guard lock(counters_mutex_);
@@ -644,7 +647,7 @@ void Plan::hold_packs(std::vector<std::shared_ptr<const void>>& out) const {
     for (const auto& b : s.bodies) b->hold_packs(out);
 }
 
-void Plan::list_packs(std::vector<PackItem>& out, int threads) const {
+void Plan::list_packs(std::vector<PackItem>& out, const Workers& workers) const {
   for (const Pack& pack : packs_) {
     PackItem item;
     if (pack.name) {
@@ -655,16 +658,16 @@ void Plan::list_packs(std::vector<PackItem>& out, int threads) const {
       item.key = pack_key(form_of(pack), item.weights);
     }
     // What no run has packed yet is packed for the file alone.
-    item.bytes = [this, &pack, threads]() -> Result<ByteRange> {
+    item.bytes = [this, &pack, workers]() -> Result<ByteRange> {
       if (const auto there = pack.packed->bytes()) return *there;
-      TRY_ASSIGN(made, make_pack(pack, threads));
+      TRY_ASSIGN(made, make_pack(pack, workers));
       const uint64_t size = made->size();
       return ByteRange{std::move(made), 0, size};
     };
     out.push_back(std::move(item));
   }
   for (const Step& s : steps_)
-    for (const auto& b : s.bodies) b->list_packs(out, threads);
+    for (const auto& b : s.bodies) b->list_packs(out, workers);
 }
 
 void Plan::add_mapped_files(std::vector<BytesPtr>& out) const {

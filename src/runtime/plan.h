@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/counters.h"
+#include "base/workers.h"
 #include "ops/op.h"
 #include "runtime/pack_file.h"
 #include "runtime/packs.h"
@@ -114,14 +115,14 @@ class Plan {
   const std::vector<std::vector<uint32_t>>& segment_content() const { return segment_content_; }
   uint32_t body_count() const { return body_count_; }
   // The packed form of Step::packed entry `index`; made at the first call.
-  Result<const void*> packed(uint32_t index, int threads) const;
+  Result<const void*> packed(uint32_t index, const Workers& workers) const;
   // The files whose pages this plan and its bodies read, each once.
   std::vector<BytesPtr> mapped_files() const;
   // The packed weights of this plan and its bodies, and the memory they were made of where that stays.
   void hold_packs(std::vector<std::shared_ptr<const void>>& out) const;
   bool has_packs() const;
   // All packed weights of this plan and its bodies, to be written to a pack file.
-  void list_packs(std::vector<PackItem>& out, int threads) const;
+  void list_packs(std::vector<PackItem>& out, const Workers& workers) const;
   Counters counters() const;
 
  private:
@@ -143,7 +144,7 @@ class Plan {
   PackForm form_of(const Pack& pack) const;
   PackWeights weights_of(const Pack& pack) const;
   std::vector<const Tensor*> tensors_of(const Pack& pack) const;
-  Result<std::shared_ptr<Bytes>> make_pack(const Pack& pack, int threads) const;
+  Result<std::shared_ptr<Bytes>> make_pack(const Pack& pack, const Workers& workers) const;
 
   std::vector<Pack> packs_;
   mutable std::mutex counters_mutex_;

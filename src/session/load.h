@@ -24,7 +24,7 @@ struct LoadedModel {
 Status save_as_asked(const BytesPtr& bytes, ExternalData& external, const std::string& folder,
                      const SessionOptions& options, std::vector<std::string>& warnings);
 // Writes the packed weights of a plan to a pack file.
-Status write_packs_of(const Plan& plan, const std::string& path, int threads);
+Status write_packs_of(const Plan& plan, const std::string& path, const Workers& workers);
 
 // packs may be null.
 Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const PackFile* packs,

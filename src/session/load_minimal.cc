@@ -24,7 +24,7 @@ Status save_as_asked(const BytesPtr&, ExternalData&, const std::string&, const S
   return not_implemented("this library is built without writing models");
 }
 
-Status write_packs_of(const Plan&, const std::string&, int) {
+Status write_packs_of(const Plan&, const std::string&, const Workers&) {
   return not_implemented("this library is built without writing pack files");
 }
 

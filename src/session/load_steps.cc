@@ -21,13 +21,18 @@ Result<bool> is_ort(const Bytes& bytes, const SessionOptions& options) {
 
 }  // namespace
 
+Result<Model> read_either(BytesPtr bytes, ExternalData& external, const SessionOptions& options,
+                          ort::KernelTypesOf* standard, std::shared_ptr<DimPool> dims) {
+  TRY_ASSIGN(from_ort, is_ort(*bytes, options));
+  return from_ort ? ort::read_model(std::move(bytes), external, std::move(dims), standard)
+                  : onnx::read_model(std::move(bytes), external, std::move(dims));
+}
+
 Status read_graph(BytesPtr bytes, ExternalData& external, const SessionOptions& options, ort::KernelTypesOf* standard,
                   LoadedModel& out, PhaseTimer& timer) {
   auto dims = std::make_shared<DimPool>();
   for (const auto& [name, size] : options.free_dimensions) dims->fix(name, size);
-  TRY_ASSIGN(from_ort, is_ort(*bytes, options));
-  TRY_ASSIGN(model, from_ort ? ort::read_model(std::move(bytes), external, std::move(dims), standard)
-                             : onnx::read_model(std::move(bytes), external, std::move(dims)));
+  TRY_ASSIGN(model, read_either(std::move(bytes), external, options, standard, std::move(dims)));
   out.model = std::move(model);
   TRY(external.check_given());
   timer.lap(out.phase_ns.parse);

@@ -19,6 +19,9 @@ class PhaseTimer {
   int64_t at_ = now_ns();
 };
 
+// The model, of the format that the options state or that it is by its first bytes.
+Result<Model> read_either(BytesPtr bytes, ExternalData& external, const SessionOptions& options,
+                          ort::KernelTypesOf* standard, std::shared_ptr<DimPool> dims);
 // Reads the model, of either format, into out.model and puts the bodies of its functions in place of their calls.
 // `standard` is null where the library does not know it.
 Status read_graph(BytesPtr bytes, ExternalData& external, const SessionOptions& options, ort::KernelTypesOf* standard,

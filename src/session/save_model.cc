@@ -7,20 +7,21 @@
 #include "base/checked.h"
 #include "base/file.h"
 #include "base/sha1.h"
-#include "formats/onnx/reader.h"
 #include "formats/onnx/writer.h"
+#include "formats/ort/writer.h"
 #include "ir/inline.h"
 #include "ops/resolve.h"
 #include "passes/check_signatures.h"
 #include "passes/infer.h"
 #include "passes/rewrite.h"
-#include "session/load.h"
+#include "session/load_steps.h"
 #include "session/save.h"
 
 namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
+using Cancel = std::atomic<bool>;
 
 constexpr int64_t kLargestModel = INT32_MAX;   // that protobuf's readers take
 constexpr int64_t kPageAlignedFrom = 1 << 20;  // weights of more bytes begin at a page
@@ -65,21 +66,31 @@ bool choose_opsets(Model& model) {
   return true;
 }
 
-// The model as it is to be written.
-Result<Model> optimised(const BytesPtr& bytes, ExternalData& external, const SessionOptions& options) {
-  TRY_ASSIGN(model, onnx::read_model(bytes, external));
+Result<Model> read(const BytesPtr& bytes, ExternalData& external, const SessionOptions& options) {
+  return read_either(bytes, external, options, &ort::kernel_types, std::make_shared<DimPool>());
+}
+
+// The model without functions, with the types of its values.
+Result<Model> read_typed(const BytesPtr& bytes, ExternalData& external, const SessionOptions& options) {
+  TRY_ASSIGN(model, read(bytes, external, options));
   TRY(ir::inline_functions(model));
-  ir::Graph& graph = *model.graph;
-  TRY(check_signatures(graph, options.custom_ops));
-  TRY(resolve(graph, {.extra = options.custom_ops, .allow_newer = options.allow_newer_opsets}));
-  TRY(infer(graph));
+  model.functions.clear();
+  TRY(check_signatures(*model.graph, options.custom_ops));
+  TRY(resolve(*model.graph, {.extra = options.custom_ops, .allow_newer = options.allow_newer_opsets}));
+  TRY(infer(*model.graph));
+  return std::move(model);
+}
+
+// The model as it is to be written.
+Result<Model> optimised(const BytesPtr& bytes, ExternalData& external, const SessionOptions& options,
+                        const SaveOptions& save) {
+  TRY_ASSIGN(model, read_typed(bytes, external, options));
   const auto opset = static_cast<int>(std::max<int64_t>(1, model.opset("")));
-  TRY_ASSIGN(counts, rewrite(graph, rewrite_rules(),
+  TRY_ASSIGN(counts, rewrite(*model.graph, rewrite_rules(),
                              {options.optimization_level, options.disabled_rewrites, options.most_rewrites,
                               options.rewrites, opset}));
-  model.functions.clear();
   if (choose_opsets(model)) return std::move(model);
-  return onnx::read_model(bytes, external);
+  return save.as_ort ? read_typed(bytes, external, options) : read(bytes, external, options);
 }
 
 // The weights that go into a file of external data, in its order.
@@ -130,9 +141,15 @@ class DataFile {
 
  private:
   Status write(const void* data, size_t size) {
+    constexpr size_t kPiece = 4u << 20;  // so that cancelling is noticed inside a weight
     at_ += static_cast<int64_t>(size);
-    sha1_.add(data, size);
-    return file_->write(data, size);
+    for (size_t done = 0; done < size; done += kPiece) {
+      const auto* piece = static_cast<const std::byte*>(data) + done;
+      const size_t length = std::min(kPiece, size - done);
+      sha1_.add(piece, length);
+      TRY(file_->write(piece, length));
+    }
+    return {};
   }
   Status pad_to(int64_t offset) {
     static constexpr char kZeros[kPage] = {};
@@ -146,15 +163,22 @@ class DataFile {
   Sha1 sha1_;
 };
 
-Status write_data(const Model& model, const std::string& folder, const SaveOptions& save, onnx::WriteOptions& out) {
+// The name of the file of external data in the folder of the model.
+Result<std::string> data_name(const SaveOptions& save) {
   const fs::path name = fs::path(save.data_file).lexically_normal();
   if (name.is_absolute() || name.empty() || *name.begin() == "..")
     return invalid("the file of external data {} is not beneath the folder of the model", quote(save.data_file));
+  return name.generic_string();
+}
+
+Status write_data(const Model& model, const std::string& folder, const SaveOptions& save, const Cancel* cancel,
+                  onnx::WriteOptions& out) {
+  TRY_ASSIGN(name, data_name(save));
   std::vector<const Weight*> outside;
   list_outside(*model.graph, save.smallest_outside, outside);
   if (outside.empty()) return {};
-  TRY_ASSIGN(file, AtomicFile::create((fs::path(folder) / name).string()));
-  DataFile data(std::move(file), name.generic_string());
+  TRY_ASSIGN(file, AtomicFile::create(folder + "/" + name, cancel));
+  DataFile data(std::move(file), name);
   for (const Weight* w : outside) TRY(data.add(*w, out));
   return data.finish(out);
 }
@@ -170,8 +194,11 @@ Status write_packs(const std::string& model, const std::string& path, const Sess
   own.pack_cache_dir.clear();
   own.pack_file = "off";
   own.pack_strict = false;
+  // These are of the model that was read.
+  own.config.erase("session.load_model_format");
+  own.config.erase("session.model_external_initializers_file_folder_path");
   TRY_ASSIGN(session, Session::open(model, own));
-  TRY_ASSIGN(saved, save_packs(*session, path, false));
+  TRY_ASSIGN(saved, save_packs(*session, path, false, options.cancel_load.get()));
   return {};
 }
 
@@ -187,26 +214,45 @@ bool can_keep_references(const std::string& folder, const std::string& target, c
          !options.config.count("session.model_external_initializers_file_folder_path");
 }
 
-}  // namespace
-
-Status save_optimised(const BytesPtr& bytes, ExternalData& external, const std::string& folder,
-                      const SessionOptions& options, const SaveOptions& save) {
-  const std::string& path = options.optimized_model_path;
-  const std::string target = folder_of_new(path);
-  TRY_ASSIGN(model, optimised(bytes, external, options));
+Status write_onnx(const Model& model, const std::string& folder, bool keep_references, AtomicFile& file,
+                  const SessionOptions& options, const SaveOptions& save) {
   onnx::WriteOptions write;
   write.used_only = true;
-  write.keep_references = can_keep_references(folder, target, options);
-  if (!save.data_file.empty()) TRY(write_data(model, target, save, write));
+  write.keep_references = keep_references;
+  if (!save.data_file.empty()) TRY(write_data(model, folder, save, options.cancel_load.get(), write));
   TRY_ASSIGN(text, onnx::write_model(model, write));
   if (static_cast<int64_t>(text.size()) > kLargestModel)
     return invalid(
         "the model has {} bytes, {} is the most a file takes; name a file for its weights with "
         "session.optimized_model_external_initializers_file_name",
         text.size(), kLargestModel);
-  TRY_ASSIGN(file, AtomicFile::create(path));
-  TRY(file->write(text.data(), text.size()));
-  text = {};
+  return file.write(text.data(), text.size());
+}
+
+// Weights stay inside, where every reader of the format finds them, unless a file for them is named.
+Status write_ort(const Model& model, const std::string& folder, AtomicFile& file, const SessionOptions& options,
+                 const SaveOptions& save) {
+  ort::WriteOptions write;
+  write.extensions = true;
+  write.cancel = options.cancel_load.get();
+  write.external_least = save.smallest_outside;
+  if (!save.data_file.empty()) {
+    TRY_ASSIGN(name, data_name(save));
+    write.external_file = name;
+  }
+  return ort::write_model(model, file, folder, write);
+}
+
+}  // namespace
+
+Status save_optimised(const BytesPtr& bytes, ExternalData& external, const std::string& folder,
+                      const SessionOptions& options, const SaveOptions& save) {
+  const std::string& path = options.optimized_model_path;
+  const std::string target = folder_of_new(path);
+  TRY_ASSIGN(model, optimised(bytes, external, options, save));
+  TRY_ASSIGN(file, AtomicFile::create(path, options.cancel_load.get()));
+  TRY(save.as_ort ? write_ort(model, target, *file, options, save)
+                  : write_onnx(model, target, can_keep_references(folder, target, options), *file, options, save));
   if (save.packs) TRY(write_packs(file->temporary(), path + ".pack", options));
   return file->finish();
 }
@@ -227,13 +273,17 @@ Status save_as_asked(const BytesPtr& bytes, ExternalData& external, const std::s
     return {};
   }
   const std::string form = value_of("session.save_model_format");
-  if (form == "ORT" || (form.empty() && path.ends_with(".ort")))
-    return not_implemented("cannot save {}: this library writes .onnx only", quote(path));
+  if (!form.empty() && form != "ORT" && form != "ONNX")
+    return invalid("session.save_model_format is {}, wanted ONNX or ORT", quote(form));
+  save.as_ort = form.empty() ? path.ends_with(".ort") : form == "ORT";
   if (save.packs && value_of("session.disable_prepacking") == "1") {
     warnings.push_back("session.save_external_prepacked_constant_initializers is ignored: packing is switched off");
     save.packs = false;
   }
   save.data_file = value_of("session.optimized_model_external_initializers_file_name");
+  if (save.as_ort && !save.data_file.empty())
+    warnings.push_back(format("{} keeps its weights in {}, which other runtimes do not look for with this format",
+                              quote(path), quote(save.data_file)));
   if (const std::string least = value_of("session.optimized_model_external_initializers_min_size_in_bytes");
       !least.empty()) {
     const auto [end, ec] = std::from_chars(least.data(), least.data() + least.size(), save.smallest_outside);

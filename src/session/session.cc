@@ -18,6 +18,8 @@ auto guarded(F&& f) -> decltype(f()) {
 
 using Packs = std::shared_ptr<const PackFile>;
 
+constexpr size_t kLargeModel = 4 << 20;  // bytes from which on the system's reading ahead is felt
+
 Result<Packs> read_packs(BytesPtr bytes, const SessionOptions& options) {
   if (options.copy_mapped_files) {
     TRY_ASSIGN(own, detached(bytes));
@@ -35,10 +37,10 @@ Result<Packs> open_packs(const Folder* folder, const std::string& model, const S
   if (options.pack_file == "off" || !options.pack_weights || (automatic && !folder)) return Packs();
   const std::string name = automatic ? model + ".pack" : options.pack_file;
   const auto read = [&]() -> Result<Packs> {
-    if (const auto it = options.external_files.find(name); it != options.external_files.end())
-      return read_packs(it->second, options);
+    for (const auto& [file, bytes] : options.external_files)
+      if (plain_name(file) == plain_name(name)) return read_packs(bytes, options);
     if (!folder) return error(Code::no_such_file, "a model loaded from memory has no folder");
-    TRY_ASSIGN(bytes, folder->map(name));
+    TRY_ASSIGN(bytes, folder->map(name, options.strict_external_data));
     return read_packs(std::move(bytes), options);
   };
   Result<Packs> packs = read();
@@ -92,8 +94,8 @@ Result<ExternalData> Session::external_data(const SessionOptions& options, std::
     folder = std::move(other);
   }
   ExternalData external(std::move(folder));
-  for (const auto& [name, file] : options.external_files) external.add_buffer(name, file);
-  for (const auto& [name, reader] : options.external_readers) external.add_reader(name, reader.size, reader.read);
+  for (const auto& [name, file] : options.external_files) TRY(external.add_buffer(name, file));
+  for (const auto& [name, reader] : options.external_readers) TRY(external.add_reader(name, reader.size, reader.read));
   for (const auto& [name, given] : options.given_initializers) external.give(name, given.tensor, given.required);
   if (options.copy_mapped_files) external.copy_files();
   if (options.strict_external_data) {
@@ -145,7 +147,13 @@ Status Session::load(const Source& source, ExternalData& external, Packs packs, 
     packs = read.ok() ? *read : nullptr;
   };
   if (caches) open_cache();
-  TRY_ASSIGN(loaded, load_model(source.bytes, external, packs.get(), options));
+  // With packs at hand, most of the weights inside a model are never read.
+  const ByteRange whole{source.bytes, 0, source.bytes->size()};
+  const bool reads_little = packs && source.bytes->size() >= kLargeModel;
+  if (reads_little) expect(whole, Reading::alone);
+  Result<LoadedModel> read = load_model(source.bytes, external, packs.get(), options);
+  if (reads_little) expect(whole, Reading::usual);
+  TRY_ASSIGN(loaded, std::move(read));
   loaded_ = std::move(loaded);
   const Counters c = loaded_.plan->counters();
   if (options.pack_strict && !caches && c.packs_stale > 0)
@@ -153,7 +161,8 @@ Status Session::load(const Source& source, ExternalData& external, Packs packs, 
                  "{} packed weights are not of this model's weights; make the pack file again with `tessera pack`",
                  c.packs_stale);
   if (!caches || !(packs ? c.packs_stale > 0 : loaded_.plan->has_packs())) return {};
-  if (Status s = write_packs_of(*loaded_.plan, cache, threads_); !s.ok()) {
+  if (Status s = write_packs_of(*loaded_.plan, cache, {threads_, options.cancel_load.get()}); !s.ok()) {
+    TRY(check_cancelled(options));
     warnings_.push_back(format("packed weights are not cached: {}", s.message()));
     return {};
   }

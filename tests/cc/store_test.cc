@@ -15,6 +15,8 @@
 
 #include "base/file.h"
 #include "base/sha1.h"
+#include "base/thread_pool.h"
+#include "base/workers.h"
 #include "c_client.h"
 #include "formats/onnx/writer.h"
 #include "ir/text.h"
@@ -100,7 +102,9 @@ class Store : public ::testing::Test {
   static SessionOptions saving(const std::string& path, const std::string& data = "", bool packs = false) {
     SessionOptions o;
     o.optimized_model_path = path;
-    if (!data.empty()) EXPECT_TRUE(o.set("session.optimized_model_external_initializers_file_name", data).ok());
+    if (!data.empty()) {
+      EXPECT_TRUE(o.set("session.optimized_model_external_initializers_file_name", data).ok());
+    }
     EXPECT_TRUE(o.set("session.save_external_prepacked_constant_initializers", packs ? "1" : "0").ok());
     return o;
   }
@@ -199,6 +203,68 @@ TEST_F(Store, BodiesAreSavedAndLoaded) {
   EXPECT_EQ(saved->model().opset(""), 11);
 }
 
+// As .ort, from either format: the same results, and packs beside it that are used.
+TEST_F(Store, ModelsAreSavedAsOrt) {
+  make_odd();
+  fs::create_directories(path("bodies"));
+  write(path("bodies/weights.bin"), floats(33 * 33 * 2));
+  write(path("bodies/model.onnx"), encode(kBodies));
+  for (const std::string model : {"model.onnx", "bodies/model.onnx"}) {
+    const std::vector<float> want = run(open(path(model)).get());
+    fs::create_directories(path("out"));
+    open(path(model), saving(path("out/saved.ort"), "", true));
+    EXPECT_EQ(content(path("out/saved.ort")).substr(4, 4), "ORTM");
+    const auto saved = open(path("out/saved.ort"));
+    EXPECT_EQ(run(saved.get()), want) << model;
+    EXPECT_EQ(saved->memory().counters.pack_calls, 0);
+    EXPECT_EQ(saved->memory().counters.packs_stale, 0);
+    EXPECT_GT(saved->memory().counters.packs_mapped, 0);
+    // Weights beside it, and back to .onnx.
+    const auto beside = open(path(model), saving(path("out/beside.ort"), "beside.bin", true));
+    EXPECT_EQ(beside->warnings().size(), 1u);
+    const auto outside = open(path("out/beside.ort"));
+    EXPECT_EQ(run(outside.get()), want) << model;
+    EXPECT_EQ(outside->memory().counters.pack_calls, 0);
+    EXPECT_LT(fs::file_size(path("out/beside.ort")), fs::file_size(path("out/saved.ort")));
+    SessionOptions o = saving(path("out/named"), "", true);
+    ASSERT_TRUE(o.set("session.save_model_format", "ORT").ok());
+    ASSERT_TRUE(o.set("session.load_model_format", "ONNX").ok());
+    open(path(model), o);
+    EXPECT_EQ(content(path("out/named")), content(path("out/saved.ort")));
+    EXPECT_EQ(content(path("out/named.pack")), content(path("out/saved.ort.pack")));
+    open(path("out/saved.ort"), saving(path("out/back.onnx"), "back.bin", true));
+    EXPECT_EQ(run(open(path("out/back.onnx")).get()), want) << model;
+    fs::remove_all(path("out"));
+  }
+}
+
+// An operator that takes the place of itself is written in the version that the model has it in.
+TEST_F(Store, FoldedConvolutionsAreSavedInTheirOwnOperatorSet) {
+  for (const int opset : {9, 11, 15, 21, 22}) {
+    write(path("weights.bin"), floats(4 * 3 * 9 + 16, 0.5));
+    std::string text = R"(<ir_version: 8, opset_import: ["" : OPSET]>
+      net (float[M,33] x) => (float[M,P] y)
+      <float[4,3,3] w = ["location": "weights.bin", "offset": "0", "length": "144"],
+       float[4] scale = {1, 2, 0.5, -1}, float[4] bias = {0, 1, 2, 3}, float[4] mean = {0.5, 0, -1, 2},
+       float[4] var = {1, 0.25, 2, 4}, int64[3] apart = {-1, 3, 11}, int64[2] flat = {0, -1}> {
+        i = Reshape (x, apart)
+        c = Conv <pads = [1, 1]> (i, w)
+        b = BatchNormalization <epsilon = 0.001> (c, scale, bias, mean, var)
+        y = Reshape (b, flat)
+      })";
+    text.replace(text.find("OPSET"), 5, format("{}", opset));
+    write(path("model.onnx"), encode(text));
+    const std::vector<float> want = run(open(path("model.onnx")).get());
+    open(path("model.onnx"), saving(path("saved.onnx"), "saved.bin", true));
+    SessionOptions as_it_is;
+    as_it_is.optimization_level = 0;
+    const auto saved = open(path("saved.onnx"), as_it_is);
+    EXPECT_EQ(run(saved.get()), want) << opset;
+    EXPECT_EQ(saved->model().opset(""), opset);
+    for (const ir::Node& n : saved->model().graph->nodes()) EXPECT_NE(n.op_type, "BatchNormalization") << opset;
+  }
+}
+
 TEST_F(Store, RefusesToSaveWhatItCannot) {
   make_odd();
   const auto refused = [&](SessionOptions o, const char* part) {
@@ -209,8 +275,10 @@ TEST_F(Store, RefusesToSaveWhatItCannot) {
   refused(saving(path("no/such/folder/saved.onnx")), "saved.onnx");
   refused(saving(path("saved.onnx"), "../saved.bin"), "not beneath");
   refused(saving(path("saved.onnx"), "/saved.bin"), "not beneath");
-  refused(saving(path("saved.ort")), ".onnx only");
-  SessionOptions o;
+  SessionOptions o = saving(path("saved.onnx"));
+  ASSERT_TRUE(o.set("session.save_model_format", "TXT").ok());
+  refused(o, "wanted ONNX or ORT");
+  o = {};
   ASSERT_TRUE(o.set("session.save_external_prepacked_constant_initializers", "1").ok());
   EXPECT_EQ(open(path("model.onnx"), o)->warnings().size(), 1u);
   EXPECT_FALSE(fs::exists(path("saved.onnx")));
@@ -250,6 +318,82 @@ TEST_F(Store, AFullDiskLeavesTheOldFiles) {
     EXPECT_EQ(names_in(path("out")), before) << limit;
     EXPECT_EQ(run(open(path("out/saved.onnx")).get()), want) << limit;
   }
+}
+
+// A folder that nobody may write to: models open, saving says why it cannot, a cache is done without.
+TEST_F(Store, AFolderThatCannotBeWrittenIsNoHindrance) {
+  make_odd();
+  fs::create_directories(path("fixed"));
+  fs::rename(path("model.onnx"), path("fixed/model.onnx"));
+  fs::rename(path("weights.bin"), path("fixed/weights.bin"));
+  const std::vector<std::string> before = names_in(path("fixed"));
+  fs::permissions(path("fixed"), fs::perms(0555));
+  const int code = in_child([&] {
+    if (geteuid() == 0 && seteuid(65534) != 0) return 10;
+    const auto plain = Session::open(path("fixed/model.onnx"));
+    if (!plain.ok() || run(plain->get()).empty()) return 11;
+    const auto saved = Session::open(path("fixed/model.onnx"), saving(path("fixed/saved.onnx"), "saved.bin", true));
+    if (saved.ok() || saved.status().message().find("saved.") == std::string::npos) return 12;
+    if (save_packs(**plain, path("fixed/model.onnx.pack")).ok()) return 13;
+    SessionOptions cached;
+    cached.pack_cache_dir = path("fixed");
+    const auto without = Session::open(path("fixed/model.onnx"), cached);
+    if (!without.ok() || (*without)->warnings().size() != 1 || run(without->get()).empty()) return 14;
+    return 0;
+  });
+  fs::permissions(path("fixed"), fs::perms(0755));
+  EXPECT_EQ(code, 0);
+  EXPECT_EQ(names_in(path("fixed")), before);
+  // Nor one that is no folder.
+  EXPECT_FALSE(
+      Session::open(path("fixed/model.onnx"), saving(path("fixed/weights.bin/saved.onnx"), "saved.bin", true)).ok());
+}
+
+// Data that lies beyond what 32 bits count, and a tensor that is longer: the file is all holes but for a few bytes.
+TEST_F(Store, FilesOfManyGigabytesAreMapped) {
+  constexpr int64_t kRow = 1 << 20, kRows = 2560, kAt = int64_t{5} << 30;
+  std::ofstream out(path("large.bin"), std::ios::binary);
+  out.seekp(kRow * (kRows - 1));
+  out.write(floats(33).data(), 132);  // the last row of the tensor
+  out.seekp(kAt);
+  out.write(floats(33, 2).data(), 132);
+  out.close();
+  const std::string text = format(R"(<ir_version: 10, opset_import: ["" : 17]>
+    net (float[M,33] x) => (float[M,33] y)
+    <float[2560,262144] table = ["location": "large.bin", "offset": "0", "length": "{}"],
+     float[33] b = ["location": "large.bin", "offset": "{}", "length": "132"],
+     int64 last = {{2559}}, int64[1] zero = {{0}}, int64[1] width = {{33}}> {{
+      r = Gather (table, last)
+      s = Slice (r, zero, width)
+      p = Add (x, s)
+      y = Add (p, b)
+    }})",
+                                  kRow * kRows, kAt);
+  write(path("model.onnx"), encode(text));
+  SessionOptions o;
+  ASSERT_TRUE(o.set("optimization.disable_specified_optimizers", "fold_constants").ok());
+  o.optimization_level = 0;
+  const auto check = [&](const std::shared_ptr<Session>& session) {
+    const std::vector<float> got = run(session.get(), 1);
+    ASSERT_EQ(got.size(), 33u);
+    for (size_t i = 0; i < got.size(); ++i) {
+      const float v = static_cast<float>(static_cast<int>(i * 7 % 23) - 11) / 16;
+      EXPECT_EQ(got[i], static_cast<float>(i % 9) - 4 + 3 * v) << i;
+    }
+    EXPECT_LT(session->memory().counters.bytes_copied, 1000);
+  };
+  check(open(path("model.onnx"), o));
+  // The same file handed over.
+  const std::string model = content(path("model.onnx"));
+  const auto mapped = map_file(path("large.bin"));
+  ASSERT_TRUE(mapped.ok());
+  o.external_files["large.bin"] = borrow_bytes((*mapped)->data(), (*mapped)->size());
+  const auto memory = Session::from_bytes(borrow_bytes(model.data(), model.size()), o);
+  ASSERT_TRUE(memory.ok()) << memory.status().message();
+  check(*memory);
+  // One byte too few.
+  o.external_files["large.bin"] = borrow_bytes((*mapped)->data(), static_cast<size_t>(kAt) + 131);
+  EXPECT_FALSE(Session::from_bytes(borrow_bytes(model.data(), model.size()), o).ok());
 }
 
 TEST_F(Store, AProcessKilledWhileSavingLeavesAWholeModel) {
@@ -424,6 +568,113 @@ TEST_F(Store, LinksOutOfTheFolderAreRefused) {
   fs::rename(path("inner/weights.bin"), path("inner/other.bin"));
   fs::create_symlink("other.bin", path("inner/weights.bin"));
   EXPECT_TRUE(Session::open(path("inner/model.onnx")).ok());
+}
+
+TEST_F(Store, LinksOutOfTheFolderAreNoPackFiles) {
+  make_odd();
+  const auto wants = run(open(path("model.onnx")).get());
+  fs::create_directories(path("inner"));
+  fs::rename(path("model.onnx"), path("inner/model.onnx"));
+  fs::rename(path("weights.bin"), path("inner/weights.bin"));
+  ASSERT_TRUE(save_packs(*open(path("inner/model.onnx")), path("out.pack")).ok());
+  const auto mapped = [&](bool strict_links) {
+    SessionOptions o;
+    o.strict_external_data = strict_links;
+    if (strict_links) o.external_files["weights.bin"] = *map_file(path("inner/weights.bin"));
+    const auto s = open(path("inner/model.onnx"), o);
+    EXPECT_EQ(run(s.get()), wants);
+    return s->memory().counters.packs_mapped;
+  };
+  const std::string pack = path("inner/model.onnx.pack");
+  const auto strictly = [&] {
+    SessionOptions o;
+    o.pack_strict = true;
+    return Session::open(path("inner/model.onnx"), o).ok();
+  };
+  fs::create_symlink("../out.pack", pack);
+  EXPECT_EQ(mapped(false), 0);
+  EXPECT_FALSE(strictly());
+  fs::remove(pack);
+  fs::create_symlink(path("out.pack"), pack);
+  EXPECT_EQ(mapped(false), 0);
+  fs::remove(pack);
+  // Links inside, and hard links, are files of the folder; strictly, no link is.
+  fs::create_hard_link(path("out.pack"), pack);
+  EXPECT_TRUE(strictly());
+  EXPECT_EQ(mapped(false), 2);
+  EXPECT_EQ(mapped(true), 0);
+  fs::rename(pack, path("inner/real.pack"));
+  fs::remove(path("out.pack"));
+  fs::create_symlink("real.pack", pack);
+  EXPECT_EQ(mapped(false), 2);
+  EXPECT_EQ(mapped(true), 0);
+  fs::remove(pack);
+  fs::rename(path("inner/real.pack"), pack);
+  EXPECT_EQ(mapped(true), 2);
+}
+
+// --- cancelling
+
+TEST(Stop, LeavesOutChunksThatHaveNotBegun) {
+  for (const int threads : {1, 2}) {
+    std::atomic<bool> stop{false};
+    std::atomic<int> ran{0};
+    {
+      const StopScope scope(&stop);
+      parallel_for(threads, 1000, [&](int64_t, int) {
+        if (++ran == 3) stop = true;
+      });
+    }
+    EXPECT_GE(ran, 3);
+    EXPECT_LT(ran, 3 + threads);
+    ran = 0;
+    parallel_for(threads, 10, [&](int64_t, int) { ++ran; });
+    EXPECT_EQ(ran, 10);
+  }
+}
+
+TEST_F(Store, ACancelledRunLeavesNoHalfPackedWeight) {
+  make_odd();
+  SessionOptions o;
+  o.pack_file = "off";
+  const std::vector<float> want = run(open(path("model.onnx"), o).get());
+  const auto session = open(path("model.onnx"), o);
+  RunOptions cancelled;
+  cancelled.cancel = true;
+  std::vector<Value> in = {*Tensor::of<float>(Shape{1, 33}, std::vector<float>(33))}, out(1);
+  const Status s = session->run(in, out, &cancelled);
+  EXPECT_EQ(s.code(), Code::canceled) << s.message();
+  EXPECT_EQ(session->memory().counters.pack_calls, 0);
+  EXPECT_EQ(run(session.get()), want);
+  std::atomic<bool> stop{true};
+  const auto again = open(path("model.onnx"), o);
+  const auto saved = save_packs(*again, path("p"), true, &stop);
+  ASSERT_FALSE(saved.ok());
+  EXPECT_EQ(saved.status().code(), Code::canceled);
+  EXPECT_EQ(names_in(path("")), (std::vector<std::string>{"model.onnx", "weights.bin"}));
+}
+
+// Cancelled when the weights are read again to be saved: nothing is left behind.
+TEST_F(Store, CancellingEndsSaving) {
+  make_odd();
+  const std::string data = content(path("weights.bin"));
+  fs::create_directories(path("out"));
+  for (const char* name : {"out/saved.onnx", "out/saved.ort"}) {
+    SessionOptions o = saving(path(name), "saved.bin", true);
+    auto cancel = std::make_shared<std::atomic<bool>>(false);
+    int calls = 0;
+    o.cancel_load = cancel;
+    o.external_readers["weights.bin"] = {data.size(), [&](uint64_t offset, size_t length, void* to) -> Status {
+                                           *cancel = ++calls > 3;
+                                           std::memcpy(to, data.data() + offset, length);
+                                           return {};
+                                         }};
+    const auto s = Session::open(path("model.onnx"), o);
+    ASSERT_FALSE(s.ok());
+    EXPECT_EQ(s.status().code(), Code::canceled) << s.status().message();
+    EXPECT_GT(calls, 3);
+    EXPECT_TRUE(names_in(path("out")).empty()) << name;
+  }
 }
 
 // --- memory handed over, through the C ABI ---------------------------------------------------------------------------
@@ -668,6 +919,92 @@ TEST_F(Handed, TablesReachEveryTensor) {
   EXPECT_FALSE(Session::open(path("mixed.onnx"), o).ok());
 }
 
+// Functions, tensors of attributes and bodies of scans.
+TEST_F(Handed, TablesReachFunctionsAttributesAndScans) {
+  const std::string text = encode(R"(<ir_version: 10, opset_import: ["" : 17, "own" : 1]>
+    net (float[M,33] x) => (float[M,33] y) {
+      a = own.Shift (x)
+      k = Constant <value = float[33] ["location": "./weights.bin", "offset": "5", "length": "132"]> ()
+      b = Add (a, k)
+      y = Scan <num_scan_inputs = 1, body = row (float[33] r) => (float[33] s)
+                  <float[33] v = ["location": "weights.bin", "offset": "264", "length": "132"]> {
+                  s = Mul (r, v) }> (b)
+    }
+    <domain: "own", opset_import: ["" : 17]> Shift (x) => (y) {
+      c = Constant <value = float[33] ["location": "weights.bin", "offset": "132", "length": "132"]> ()
+      y = Sub (x, c)
+    })");
+  ASSERT_EQ(text.find(data_.substr(132, 32)), std::string::npos);
+  SessionOptions o;
+  o.external_files["weights.bin"] =
+      std::make_shared<Bytes>(Bytes::Origin::passing, memory_, data_.size(), nullptr, nullptr);
+  const auto session = Session::from_bytes(borrow_bytes(text.data(), text.size()), o);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  mprotect(memory_, size_, PROT_NONE);
+  const std::vector<float> got = run(session->get(), 2);
+  mprotect(memory_, size_, PROT_READ | PROT_WRITE);
+  ASSERT_EQ(got.size(), 66u);
+  const auto at = [&](size_t offset, size_t i) {
+    float v;
+    std::memcpy(&v, data_.data() + offset + 4 * i, 4);
+    return v;
+  };
+  for (size_t i = 0; i < got.size(); ++i) {
+    const float x = static_cast<float>(i % 9) - 4, k = at(5, i % 33);
+    EXPECT_EQ(got[i], (x - at(132, i % 33) + k) * at(264, i % 33)) << i;
+  }
+}
+
+TEST_F(Handed, AFileIsGivenOnce) {
+  const auto o = options();
+  add_file(o.get());
+  const auto again = [&](const char* name) {
+    const char* names[] = {name};
+    char* buffers[] = {static_cast<char*>(memory_)};
+    const size_t sizes[] = {data_.size()};
+    return api().AddExternalInitializersFromFilesInMemory(o.get(), names, buffers, sizes, 1);
+  };
+  for (const char* name : {"weights.bin", "./weights.bin", ".//weights.bin", "././/weights.bin"})
+    client::refused(again(name), ORT_INVALID_ARGUMENT, "An entry for this name has already been added");
+  client::refused(again("./"), ORT_INVALID_ARGUMENT, "empty name");
+  ok(again("other/weights.bin"));
+  EXPECT_EQ(run_c(client::load(model_, o.get()).get()), want_);
+  SessionOptions twice;
+  twice.external_files["weights.bin"] = twice.external_files["./weights.bin"] =
+      borrow_bytes(data_.data(), data_.size());
+  const auto s = Session::open(path("model.onnx"), twice);
+  ASSERT_FALSE(s.ok());
+  EXPECT_NE(s.status().message().find("already been added"), std::string::npos) << s.status().message();
+}
+
+// Lengths of nothing and places that no element is aligned to.
+TEST_F(Handed, AnyPlaceWillDo) {
+  for (const int offset : {0, 1, 2, 3, 5, 7}) {
+    const std::string text = encode(format(R"(<ir_version: 10, opset_import: ["" : 17]>
+      net (float[M,33] x) => (float[K,33] y)
+      <float[33] a = ["location": "weights.bin", "offset": "{}", "length": "132"],
+       float[0,33] none = ["location": "weights.bin", "offset": "{}", "length": "0"]> {{
+        p = Mul (x, a)
+        y = Concat <axis = 0> (none, p)
+      }})",
+                                           offset, offset));
+    for (const Bytes::Origin origin : {Bytes::Origin::passing, Bytes::Origin::borrowed}) {
+      SessionOptions o;
+      o.external_files["weights.bin"] = std::make_shared<Bytes>(origin, memory_, data_.size(), nullptr, nullptr);
+      const auto s = Session::from_bytes(borrow_bytes(text.data(), text.size()), o);
+      ASSERT_TRUE(s.ok()) << s.status().message();
+      const std::vector<float> got = run(s->get(), 1);
+      ASSERT_EQ(got.size(), 33u);
+      for (size_t i = 0; i < 33; ++i) {
+        float v;
+        std::memcpy(&v, data_.data() + static_cast<size_t>(offset) + 4 * i, 4);
+        const float want = (static_cast<float>(i % 9) - 4) * v;
+        EXPECT_EQ(std::memcmp(&got[i], &want, 4), 0) << offset << " " << i;
+      }
+    }
+  }
+}
+
 TEST_F(Handed, PacksAndBuffersGoTogether) {
   fs::create_directories(path("out"));
   open(path("model.onnx"), saving(path("out/saved.onnx"), "saved.bin", true));
@@ -722,7 +1059,9 @@ TEST_F(Handed, RangesThatAreNotThereAreRefused) {
         std::make_shared<Bytes>(Bytes::Origin::passing, memory_, data_.size(), nullptr, nullptr);
     const auto s = Session::from_bytes(borrow_bytes(model.data(), model.size()), o);
     opened += s.ok();
-    if (s.ok()) ASSERT_EQ(run(s->get()).size(), 99u);
+    if (s.ok()) {
+      ASSERT_EQ(run(s->get()).size(), 99u);
+    }
   }
   EXPECT_GT(opened, 0);
 }

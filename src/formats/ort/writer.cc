@@ -186,8 +186,16 @@ class ModelWriter {
     return s;
   }
 
-  // ONNX Runtime knows CastLike only as a function of Cast, and has no functions in files of this format.
+  // The node as its own operator set has it. ONNX Runtime knows CastLike only as a function of Cast, and has no
+  // functions in files of this format.
   const ir::Node& stand_in(const ir::Node& n, Selection& s) {
+    if (n.written) {
+      ir::Node& old = s.made.emplace_back(n);
+      old.attributes = n.written->attributes;
+      old.inputs.clear();
+      for (const int i : n.written->inputs) old.inputs.push_back(i < 0 ? ir::kNone : n.inputs[static_cast<size_t>(i)]);
+      return old;
+    }
     if (n.op_type != "CastLike" || !n.domain.empty() || n.inputs.size() != 2 || n.inputs[1] == ir::kNone) return n;
     const Fact& like = fact_of(n.inputs[1]);
     if (!like.is_tensor() || like.dtype == DType::undefined) return n;
@@ -658,8 +666,8 @@ Status emit(const Layout& layout, const WriteOptions& options, Write&& write) {
   return {};
 }
 
-Status save_external(const Layout& layout, const std::string& path) {
-  TRY_ASSIGN(file, AtomicFile::create(path));
+Status save_external(const Layout& layout, const std::string& path, const WriteOptions& options) {
+  TRY_ASSIGN(file, AtomicFile::create(path, options.cancel));
   uint64_t at = 0;
   const char zeros[kAlignment] = {};
   for (const Blob& b : layout.external) {
@@ -686,13 +694,15 @@ Result<std::string> write_model(const Model& model, const WriteOptions& options)
   return out;
 }
 
-Status save_model(const Model& model, const std::string& path, const WriteOptions& options) {
+Status write_model(const Model& model, AtomicFile& file, const std::string& folder, const WriteOptions& options) {
   TRY_ASSIGN(layout, ModelWriter(model, options).write());
-  const size_t slash = path.rfind('/');
-  const std::string folder = slash == path.npos ? std::string() : path.substr(0, slash + 1);
-  if (!layout.external.empty()) TRY(save_external(layout, folder + options.external_file));
-  TRY_ASSIGN(file, AtomicFile::create(path));
-  TRY(emit(layout, options, [&](const void* data, size_t size) { return file->write(data, size); }));
+  if (!layout.external.empty()) TRY(save_external(layout, folder + "/" + options.external_file, options));
+  return emit(layout, options, [&](const void* data, size_t size) { return file.write(data, size); });
+}
+
+Status save_model(const Model& model, const std::string& path, const WriteOptions& options) {
+  TRY_ASSIGN(file, AtomicFile::create(path, options.cancel));
+  TRY(write_model(model, *file, folder_of_new(path), options));
   return file->finish();
 }
 

@@ -1,8 +1,10 @@
 // Writes a Model in ONNX Runtime's format (.ort), as ONNX Runtime reads it.
 #pragma once
+#include <atomic>
 #include <functional>
 #include <string>
 
+#include "base/file.h"
 #include "ir/graph.h"
 
 namespace tessera::ort {
@@ -16,12 +18,15 @@ struct WriteOptions {
   int64_t external_least = 1024;
   // Told now and then how many of how many bytes are written.
   std::function<void(int64_t done, int64_t total)> progress;
+  const std::atomic<bool>* cancel = nullptr;  // ends the writing of files with an error
 };
 
 // The whole model in one string; external weights are taken in. The graph must be without function calls, and know the
 // types of all its values (ir::inline_functions, infer). Constant nodes become initializers, CastLike becomes Cast;
 // initializers that nobody reads are left out.
 Result<std::string> write_model(const Model& model, const WriteOptions& options = {});
+// Weight by weight into a file that the caller finishes; the one of external weights goes into `folder`.
+Status write_model(const Model& model, AtomicFile& file, const std::string& folder, const WriteOptions& options = {});
 // Atomically, weight by weight: the old file stays until the new one is complete.
 Status save_model(const Model& model, const std::string& path, const WriteOptions& options = {});
 
