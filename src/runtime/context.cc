@@ -595,6 +595,8 @@ Status Context::ready_packs() {
   for (size_t k = 0; k < plan_->steps().size() && !packs_ready_; ++k)
     for (size_t i = 0; i < plan_->steps()[k].packed.size(); ++i)
       if (const uint32_t index = plan_->steps()[k].packed[i]) {
+        if (scope_.cancel && scope_.cancel->load(std::memory_order_relaxed))
+          return error(Code::canceled, "the run was cancelled");
         TRY_ASSIGN(data, plan_->packed(index - 1, scope_.threads));
         packed_[packed_begin_[k] + i] = data;
       }
