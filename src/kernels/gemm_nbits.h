@@ -59,8 +59,8 @@ struct NBitsSource {
 
 // Bytes of the packed matrix. nbits_packs(k, block) holds, and k * n elements fit in memory.
 size_t nbits_packed_bytes(const NBitsFormat& format);
-// Reads every byte of the source once. `out` is 64-byte aligned.
-void nbits_pack(int threads, const NBitsSource& source, void* out);
+// Reads every byte of the source once. `out` is 64-byte aligned. The bytes are the same on every target.
+void nbits_pack(int threads, const NBitsSource& source, void* out, Target target = best_target());
 // The matrix as floats in panels "F32.P16" (gemm.h), for any block. block_of, unless null, names the block of each step
 // of k, each of them one of the source's.
 void nbits_unpack(int threads, const NBitsSource& source, const int32_t* block_of, float* out);

@@ -176,6 +176,24 @@ TEST(GemmNBits, EveryFormOfWeights) {
               check({bits, block, 21, 300, zeros, type, is_signed, k_first}, is_signed ? 1 : 5);
 }
 
+TEST(GemmNBits, PackedBytesAreTheSameOnEveryTarget) {
+  for (const int bits : {2, 4, 8})
+    for (const bool k_first : {false, true})
+      for (const int64_t n : {1, 15, 16, 64, 84, 144, 344})
+        for (const int64_t k : {8, 31, 32, 100, 160, 416})
+          for (const bool is_signed : {false, true}) {
+            const Matrix w({bits, k > 100 ? 16 : 32, n, k, Zeros::codes, NBitsFloat::f32, is_signed, k_first});
+            const Guarded want(nbits_packed_bytes(w.source.format)), got(nbits_packed_bytes(w.source.format));
+            nbits_pack(1, w.source, want.data(), Target::scalar);
+            for (const Target target : all_targets()) {
+              std::memset(got.data(), 0xee, nbits_packed_bytes(w.source.format));
+              nbits_pack(2, w.source, got.data(), target);
+              EXPECT_TRUE(want == got) << bits << " bits, " << n << "x" << k << (k_first ? " k first " : " ")
+                                       << target_name(target);
+            }
+          }
+}
+
 TEST(GemmNBits, SizesAroundTheEdges) {
   for (const int bits : {2, 4, 8})
     for (int64_t m = 1; m <= 70; m += m < 14 ? 1 : 7)
