@@ -167,7 +167,7 @@ def compare(got, wanted):
     return worst, None
 
 
-def only_rounding(path, binary, feed, ours, wanted, folder):
+def only_rounding(path, binary, feed, ours, wanted, folder, near=ROUNDING, times=2):
     """Whether every output is about as near to the model in double precision as ONNX Runtime's is, and both are near."""
     double.write(path, folder / "double.onnx")
     np.savez(folder / "double.npz", **double.widen_feed(feed))
@@ -177,9 +177,9 @@ def only_rounding(path, binary, feed, ours, wanted, folder):
             continue
         our_error, ort_error = np.abs(exact[name] - ours[name]), np.abs(exact[name] - value)
         farthest = max(our_error.max(), ort_error.max())
-        if not farthest <= ROUNDING * max(1, np.abs(exact[name]).max()):
+        if not farthest <= near * max(1, np.abs(exact[name]).max()):
             return False
-        if not np.sqrt(np.mean(our_error**2)) <= 2 * np.sqrt(np.mean(ort_error**2)):
+        if not np.sqrt(np.mean(our_error**2)) <= times * np.sqrt(np.mean(ort_error**2)):
             return False
     return True
 
@@ -195,6 +195,9 @@ def verdict(row, path, binary, feed, wanted, plain, folder):
         return "ok, as near to double precision"
     if row.tolerance == QUANTIZED and (distance := compare(ours, plain)[0]) <= row.tolerance:
         return f"ok, {distance:.1e} from ORT without rewrites"
+    # Two ways of rounding a tie are one step apart, and a deep model makes much of it: whoever is nearer is right.
+    if row.tolerance == QUANTIZED and only_rounding(path, binary, feed, ours, wanted, folder, near=2 * QUANTIZED, times=1):
+        return "ok, nearer to double precision"
     return "DIFFERS"
 
 

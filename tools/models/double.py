@@ -1,10 +1,14 @@
-"""A float32 model in double precision, as an arbiter where two engines differ by rounding."""
+"""A float32 model in double precision, as an arbiter where two engines differ by rounding. What a model quantizes stays
+quantized: values are float32 where they enter and leave integers."""
 import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
 # Inputs that the standard wants as float32 whatever the data is.
-ALWAYS_FLOAT = {"Resize": (2,), "Upsample": (1,)}
+ALWAYS_FLOAT = {"Resize": (2,), "Upsample": (1,), "QuantizeLinear": (1,), "DequantizeLinear": (1,)}
+# Operators that read or make float32 alone: what is cast before and after them.
+FLOAT_INPUT = {"QuantizeLinear", "DynamicQuantizeLinear"}
+FLOAT_OUTPUT = {"DequantizeLinear": 0, "DynamicQuantizeLinear": 1}
 
 
 def widen_tensor(tensor):
@@ -38,7 +42,26 @@ def widen_graph(graph):
     for node in graph.node:
         if not kept.intersection(node.output):
             widen_node(node)
+    with_casts(graph)
     del graph.value_info[:]
+
+
+def with_casts(graph):
+    """Casts around the operators that stay in float32."""
+    nodes = []
+    for node in graph.node:
+        if node.op_type in FLOAT_INPUT:
+            narrow = node.output[0] + "/narrow"
+            nodes.append(onnx.helper.make_node("Cast", [node.input[0]], [narrow], to=TensorProto.FLOAT))
+            node.input[0] = narrow
+        nodes.append(node)
+        place = FLOAT_OUTPUT.get(node.op_type)
+        if place is not None and place < len(node.output):
+            wide, node.output[place] = node.output[place], node.output[place] + "/float"
+            nodes.append(onnx.helper.make_node("Cast", [node.output[place]], [wide], to=TensorProto.DOUBLE))
+    nodes = [onnx.NodeProto.FromString(n.SerializeToString()) for n in nodes]
+    del graph.node[:]
+    graph.node.extend(nodes)
 
 
 def write(path, out):
