@@ -21,11 +21,11 @@ namespace {
 using namespace client;
 
 // Handles that are good, for the arguments that are not wrong.
-using Handles = std::tuple<OrtEnv*, OrtSession*, OrtSessionOptions*, OrtRunOptions*, OrtValue*, OrtMemoryInfo*,
-                           OrtAllocator*, OrtTensorTypeAndShapeInfo*, OrtTypeInfo*, OrtIoBinding*, OrtThreadingOptions*,
-                           OrtKeyValuePairs*, OrtModelMetadata*, OrtOpAttr*, OrtCustomOpDomain*, OrtArenaCfg*,
-                           OrtPrepackedWeightsContainer*, OrtValueInfo*, OrtNode*, OrtGraph*, OrtModel*,
-                           OrtModelCompilationOptions*>;
+using Handles =
+    std::tuple<OrtEnv*, OrtSession*, OrtSessionOptions*, OrtRunOptions*, OrtValue*, OrtMemoryInfo*, OrtAllocator*,
+               OrtTensorTypeAndShapeInfo*, OrtTypeInfo*, OrtIoBinding*, OrtThreadingOptions*, OrtKeyValuePairs*,
+               OrtModelMetadata*, OrtOpAttr*, OrtCustomOpDomain*, OrtArenaCfg*, OrtPrepackedWeightsContainer*,
+               OrtValueInfo*, OrtNode*, OrtGraph*, OrtModel*, OrtModelCompilationOptions*>;
 
 template <class T>
 T& handle() {
