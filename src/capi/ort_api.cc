@@ -43,9 +43,11 @@ OrtApi make_api() {
   api.GetModelPackageApi = absent_table<OrtModelPackageApi>;
   api.GetEpApi = absent_table<OrtEpApi>;
   fill_allocator(api);
+  fill_arena(api);
   fill_binding(api);
   fill_container(api);
   fill_custom_op(api);
+  fill_device(api);
   fill_env(api);
   fill_initializers(api);
   fill_invoke_op(api);
@@ -53,13 +55,16 @@ OrtApi make_api() {
   fill_kernel_info(api);
   fill_key_values(api);
   fill_logger(api);
+  fill_lora(api);
   fill_metadata(api);
   fill_op_attr(api);
   fill_options(api);
   fill_run(api);
+  fill_run_async(api);
   fill_session(api);
   fill_shape_infer(api);
   fill_string_tensor(api);
+  fill_threads(api);
   fill_type_info(api);
   fill_value(api);
   return api;

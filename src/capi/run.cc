@@ -80,6 +80,14 @@ Status run_profiled(const OrtSession& session, const RunOptions* options, std::s
   return status;
 }
 
+void add_adapters(const OrtRunOptions& options, std::vector<std::string_view>& names, std::vector<Value>& values) {
+  for (const auto& adapter : options.adapters)
+    for (const auto& [name, tensor] : *adapter) {
+      names.push_back(name);
+      values.emplace_back(tensor);
+    }
+}
+
 // Clients look for ORT_FAIL when they set the terminate flag.
 Status as_reported(Status status) {
   if (status.code() != Code::canceled) return status;
@@ -97,8 +105,10 @@ Status run(const OrtSession& session, const OrtRunOptions* options, std::span<co
     TRY_ASSIGN(value, readable(v));
     in.push_back(std::move(value));
   }
+  std::vector<std::string_view> in_names(input_names.begin(), input_names.end());
+  if (options) add_adapters(*options, in_names, in);
   TRY_ASSIGN(out, distinct_outputs(*session.session, output_names, outputs));
-  Status status = run_profiled(session, options ? &options->run : nullptr, input_names, in, out);
+  Status status = run_profiled(session, options ? &options->run : nullptr, in_names, in, out);
   if (!status.ok()) {
     session.logger->log_error(status.message());
     return as_reported(std::move(status));
@@ -125,9 +135,11 @@ Result<std::vector<std::string_view>> names_of(const char* what, const char* con
   return out;
 }
 
-Status run_session(OrtSession* session, const OrtRunOptions* options, const char* const* input_names,
-                   const OrtValue* const* inputs, size_t input_count, const char* const* output_names,
-                   size_t output_count, OrtValue** outputs) {
+}  // namespace
+
+Status run_arrays(OrtSession* session, const OrtRunOptions* options, const char* const* input_names,
+                  const OrtValue* const* inputs, size_t input_count, const char* const* output_names,
+                  size_t output_count, OrtValue** outputs) {
   TRY(not_null({{"session", session}, {"outputs", outputs}}));
   TRY_ASSIGN(in_names, names_of("input_names", input_names, input_count));
   TRY_ASSIGN(out_names, names_of("output_names", output_names, output_count));
@@ -148,6 +160,8 @@ Status run_session(OrtSession* session, const OrtRunOptions* options, const char
     if (fresh[i]) outputs[i] = fresh[i].release();
   return {};
 }
+
+namespace {
 
 Status create(OrtRunOptions** out) {
   TRY(not_null({{"out", out}}));
@@ -208,7 +222,7 @@ const char* get_config_entry(const OrtRunOptions* options, const char* key) noex
 }  // namespace
 
 void fill_run(OrtApi& api) {
-  api.Run = slot<run_session>;
+  api.Run = slot<run_arrays>;
   api.CreateRunOptions = slot<create>;
   api.ReleaseRunOptions = release;
   api.RunOptionsSetRunLogVerbosityLevel = slot<set_number<&OrtRunOptions::log_verbosity>>;

@@ -5,9 +5,11 @@
 namespace tessera::capi {
 
 void fill_allocator(OrtApi& api);
+void fill_arena(OrtApi& api);
 void fill_binding(OrtApi& api);
 void fill_container(OrtApi& api);
 void fill_custom_op(OrtApi& api);
+void fill_device(OrtApi& api);
 void fill_env(OrtApi& api);
 void fill_initializers(OrtApi& api);
 void fill_invoke_op(OrtApi& api);
@@ -15,13 +17,16 @@ void fill_kernel_context(OrtApi& api);
 void fill_kernel_info(OrtApi& api);
 void fill_key_values(OrtApi& api);
 void fill_logger(OrtApi& api);
+void fill_lora(OrtApi& api);
 void fill_metadata(OrtApi& api);
 void fill_op_attr(OrtApi& api);
 void fill_options(OrtApi& api);
 void fill_run(OrtApi& api);
+void fill_run_async(OrtApi& api);
 void fill_session(OrtApi& api);
 void fill_shape_infer(OrtApi& api);
 void fill_string_tensor(OrtApi& api);
+void fill_threads(OrtApi& api);
 void fill_type_info(OrtApi& api);
 void fill_value(OrtApi& api);
 
