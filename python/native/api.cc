@@ -7,8 +7,7 @@
 namespace tessera::python {
 namespace {
 
-// Of the library that has TesseraGetApi: another one of the process may offer the same name to everybody.
-const OrtApiBase* api_base() {
+const OrtApiBase* find_api_base() {
   Dl_info info{};
   using Get = const OrtApiBase*(ORT_API_CALL*)(void);
   Get get = nullptr;
@@ -51,8 +50,8 @@ void raise(const Error& error) {
   size_t i = 0;
   for (size_t k = 0; k < std::size(kErrors); ++k)
     if (kErrors[k].code == error.code) i = k;
-  const std::string text = "[ONNXRuntimeError] : " + std::to_string(error.code) + " : " + kErrors[i].label + " : " +
-                           error.message;
+  const std::string text =
+      "[ONNXRuntimeError] : " + std::to_string(error.code) + " : " + kErrors[i].label + " : " + error.message;
   PyErr_SetString(error_classes[i], text.c_str());
 }
 
@@ -82,8 +81,13 @@ nb::tuple describe_and_release(const char* kind, OrtTypeInfo* inner) {
 
 }  // namespace
 
+const OrtApiBase& api_base() {
+  static const OrtApiBase* const base = find_api_base();
+  return *base;
+}
+
 const OrtApi& api() {
-  static const OrtApi* const table = api_base()->GetApi(ORT_API_VERSION);
+  static const OrtApi* const table = api_base().GetApi(ORT_API_VERSION);
   return *table;
 }
 

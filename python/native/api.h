@@ -14,6 +14,8 @@ namespace tessera::python {
 
 namespace nb = nanobind;
 
+// Of the library that has TesseraGetApi: another one of the process may offer the same name to everybody.
+const OrtApiBase& api_base();
 const OrtApi& api();
 const TesseraApi& extension();
 OrtEnv* environment();

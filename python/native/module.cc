@@ -32,6 +32,6 @@ NB_MODULE(_native, module) {
   add_sessions(module);
   module.def("providers", providers);
   module.def("set_log_severity", set_log_severity);
-  module.def("version", [] { return std::string(OrtGetApiBase()->GetVersionString()); });
+  module.def("version", [] { return std::string(api_base().GetVersionString()); });
   module.def("build_info", [] { return std::string(api().GetBuildInfoString()); });
 }
