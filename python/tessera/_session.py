@@ -25,7 +25,8 @@ class NodeArg:
 
     @property
     def shape(self):
-        return list(self._type[2]) if self._type[0] == "tensor" else []
+        type_ = self._type[1] if self._type[0] == "optional" else self._type
+        return list(type_[2]) if type_[0] == "tensor" else []
 
     def __str__(self):
         return f"NodeArg(name={self.name!r}, type={self.type!r}, shape={self.shape})"

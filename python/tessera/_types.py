@@ -179,6 +179,8 @@ def from_python(data, type_):
     if type_[0] == "optional":
         return from_python(data, type_[1])
     if type_[0] == "sequence":
+        if not len(data):
+            raise _native.NotImplemented("the C ABI has no empty sequences to give to a model")
         return _native.Value.container(SEQUENCE, [from_python(item, type_[1]) for item in data])
     if type_[0] == "map":
         return _map(data, type_)

@@ -97,6 +97,7 @@ def test_empty_and_scalar():
         (TypeError, lambda s: s(X, X, X)),
         (AttributeError, lambda s: setattr(tessera.SessionOptions(), "intra_op_threads", 1)),
         (TypeError, lambda s: setattr(tessera.SessionOptions(), "intra_op_num_threads", "1")),
+        (tessera.Fail, lambda s: tessera.SessionOptions().register_custom_ops_library("no such library")),
         (RuntimeError, lambda s: tessera.SessionOptions().get_session_config_entry("none")),
     ],
 )

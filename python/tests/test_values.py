@@ -131,3 +131,18 @@ def test_maps_go_in():
         string_vocabulary=["a", "b", "c"],
     )
     assert tessera.InferenceSession(source).run(None, {"m": {"c": 3.0, "a": 1.0}})[0].reshape(-1).tolist() == [1, 0, 3]
+
+
+def optional(name):
+    return helper.make_value_info(name, helper.make_optional_type_proto(helper.make_tensor_type_proto(T.FLOAT, [2])))
+
+
+def test_optionals():
+    session = tessera.InferenceSession(
+        one_node("OptionalHasElement", [optional("o")], [tensor("has", [], T.BOOL)], opset=18)
+    )
+    assert (session.get_inputs()[0].type, session.get_inputs()[0].shape) == ("optional(tensor(float))", [2])
+    assert session.run(None, {"o": np.ones(2, np.float32)})[0]
+    assert not session.run(None, {"o": None})[0]
+    content = helper.make_tensor_type_proto(T.FLOAT, [2])
+    assert tessera.InferenceSession(one_node("Optional", [], [optional("o")], opset=18, type=content))() is None
