@@ -1,4 +1,6 @@
 """Element types: their numbers in the C ABI, names, and numpy types; and arrays to and from values."""
+import functools
+
 import numpy as np
 
 from . import _native
@@ -169,6 +171,37 @@ def to_python(value):
     raise _native.NotImplemented(f"values of kind {kind} cannot be given to Python")
 
 
+def _field(number, content):
+    """A field of a protobuf message: a number below 128, or text, or a message."""
+    if isinstance(content, int):
+        return _varint(number << 3) + _varint(content)
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _varint(number):
+    return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + _varint(number >> 7)
+
+
+@functools.lru_cache(maxsize=None)
+def _empty_sequence(onnx_number):
+    # The C ABI makes sequences of values only; a model of one SequenceEmpty makes one of none.
+    attribute = _field(1, b"dtype") + _field(3, onnx_number) + _field(20, 2)
+    node = _field(2, b"s") + _field(4, b"SequenceEmpty") + _field(5, attribute)
+    tensor = _field(1, _field(1, onnx_number))
+    output = _field(1, b"s") + _field(2, _field(4, _field(1, tensor)))
+    graph = _field(1, node) + _field(2, b"empty") + _field(12, output)
+    model = _field(1, 10) + _field(7, graph) + _field(8, _field(2, 17))
+    session = _native.Session.open_bytes(model, _native.SessionOptions.make())
+    return session.run([], [], ["s"], None)[0]
+
+
+def empty_sequence(element):
+    """A value without elements of a type, as the library describes it."""
+    if element[0] != "tensor":
+        raise _native.NotImplemented(f"empty sequences of {type_text(element)} are not supported")
+    return _empty_sequence(BY_NUMBER[element[1]].onnx_number)
+
+
 def from_python(data, type_):
     """The value that `data` means for an argument of a type, as the library describes it."""
     if isinstance(data, np.ndarray) and type_[0] == "tensor":
@@ -180,7 +213,7 @@ def from_python(data, type_):
         return from_python(data, type_[1])
     if type_[0] == "sequence":
         if not len(data):
-            raise _native.NotImplemented("the C ABI has no empty sequences to give to a model")
+            return empty_sequence(type_[1])
         return _native.Value.container(SEQUENCE, [from_python(item, type_[1]) for item in data])
     if type_[0] == "map":
         return _map(data, type_)

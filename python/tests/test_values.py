@@ -101,6 +101,7 @@ def test_sequences():
     a, b = np.ones(2, np.float32), np.zeros(3, np.float32)
     out = session.run(None, {"s": [b, a], "x": a})[0]
     assert [o.tolist() for o in out] == [b.tolist(), a.tolist(), a.tolist()]
+    assert [o.tolist() for o in session.run(None, {"s": [], "x": a})[0]] == [a.tolist()]
     value = session.run_with_ort_values(None, {"s": [b], "x": tessera.OrtValue.ortvalue_from_numpy(a)})[0]
     assert value.is_tensor_sequence() and len(value.to_python()) == 2
 
