@@ -104,7 +104,10 @@ class SessionOptions(_Properties):
     def add_external_initializers_from_files_in_memory(self, names, buffers, lengths=None):
         """Files of external data under the names the model gives them. `bytes` are used in place."""
         buffers = [b if isinstance(b, bytes) else bytes(b) for b in buffers]
-        for name, data, size in zip(names, buffers, lengths or map(len, buffers)):
+        lengths = [len(b) for b in buffers] if lengths is None else lengths
+        if not len(names) == len(buffers) == len(lengths):
+            raise ValueError(f"{len(names)} names, {len(buffers)} buffers and {len(lengths)} lengths were given")
+        for name, data, size in zip(names, buffers, lengths):
             self._options.add_external_file(os.fspath(name), data, size)
 
     def register_custom_ops_library(self, path):

@@ -281,6 +281,8 @@ class IOBinding:
 
 
 def _tensor_at(element_type, shape, address):
+    if element_type is None or shape is None:
+        raise ValueError("memory at an address needs its element type and shape")
     element = _types.element_of(element_type)
     if element.number == _types.STRING:
         raise TypeError("strings cannot be bound by address")

@@ -98,6 +98,11 @@ def test_empty_and_scalar():
         (AttributeError, lambda s: setattr(tessera.SessionOptions(), "intra_op_threads", 1)),
         (TypeError, lambda s: setattr(tessera.SessionOptions(), "intra_op_num_threads", "1")),
         (tessera.Fail, lambda s: tessera.SessionOptions().register_custom_ops_library("no such library")),
+        (ValueError, lambda s: s.io_binding().bind_output("z", buffer_ptr=X.ctypes.data)),
+        (
+            ValueError,
+            lambda s: tessera.SessionOptions().add_external_initializers_from_files_in_memory(["a"], [b"x"], [2]),
+        ),
         (RuntimeError, lambda s: tessera.SessionOptions().get_session_config_entry("none")),
     ],
 )
