@@ -43,8 +43,8 @@ bool is_same_since(const Op& op, int opset) {
 Replacement::Replacement(const Match& match, ir::Graph& graph, int opset)
     : patch_(graph),
       name_(graph.node(match.root()).name),
-      opset_(opset),
-      root_output_(graph.node(match.root()).outputs[0]) {
+      root_output_(graph.node(match.root()).outputs[0]),
+      opset_(opset) {
   for (const Match::Bound& n : match.nodes()) {
     had_.push_back(graph.node(n.id).op);
     if (!n.shared) patch_.remove(n.id);

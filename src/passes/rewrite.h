@@ -27,9 +27,9 @@ class Replacement {
   ir::Patch patch_;
   std::string name_;            // of the root node
   std::vector<const Op*> had_;  // the operators of the match
+  ir::ValueId root_output_;
   int opset_;
   bool is_sayable_ = true;  // a file of this operator set can say what was made
-  ir::ValueId root_output_;
 };
 
 struct Rule {

@@ -362,12 +362,12 @@ TEST_F(Store, FilesOfManyGigabytesAreMapped) {
     net (float[M,33] x) => (float[M,33] y)
     <float[2560,262144] table = ["location": "large.bin", "offset": "0", "length": "{}"],
      float[33] b = ["location": "large.bin", "offset": "{}", "length": "132"],
-     int64 last = {{2559}}, int64[1] zero = {{0}}, int64[1] width = {{33}}> {{
+     int64 last = {2559}, int64[1] zero = {0}, int64[1] width = {33}> {
       r = Gather (table, last)
       s = Slice (r, zero, width)
       p = Add (x, s)
       y = Add (p, b)
-    }})",
+    })",
                                   kRow * kRows, kAt);
   write(path("model.onnx"), encode(text));
   SessionOptions o;
@@ -924,14 +924,14 @@ TEST_F(Handed, TablesReachFunctionsAttributesAndScans) {
   const std::string text = encode(R"(<ir_version: 10, opset_import: ["" : 17, "own" : 1]>
     net (float[M,33] x) => (float[M,33] y) {
       a = own.Shift (x)
-      k = Constant <value = float[33] ["location": "./weights.bin", "offset": "5", "length": "132"]> ()
+      k = Constant <value = float[33] = ["location": "./weights.bin", "offset": "5", "length": "132"]> ()
       b = Add (a, k)
       y = Scan <num_scan_inputs = 1, body = row (float[33] r) => (float[33] s)
                   <float[33] v = ["location": "weights.bin", "offset": "264", "length": "132"]> {
                   s = Mul (r, v) }> (b)
     }
     <domain: "own", opset_import: ["" : 17]> Shift (x) => (y) {
-      c = Constant <value = float[33] ["location": "weights.bin", "offset": "132", "length": "132"]> ()
+      c = Constant <value = float[33] = ["location": "weights.bin", "offset": "132", "length": "132"]> ()
       y = Sub (x, c)
     })");
   ASSERT_EQ(text.find(data_.substr(132, 32)), std::string::npos);
@@ -983,10 +983,10 @@ TEST_F(Handed, AnyPlaceWillDo) {
     const std::string text = encode(format(R"(<ir_version: 10, opset_import: ["" : 17]>
       net (float[M,33] x) => (float[K,33] y)
       <float[33] a = ["location": "weights.bin", "offset": "{}", "length": "132"],
-       float[0,33] none = ["location": "weights.bin", "offset": "{}", "length": "0"]> {{
+       float[0,33] none = ["location": "weights.bin", "offset": "{}", "length": "0"]> {
         p = Mul (x, a)
         y = Concat <axis = 0> (none, p)
-      }})",
+      })",
                                            offset, offset));
     for (const Bytes::Origin origin : {Bytes::Origin::passing, Bytes::Origin::borrowed}) {
       SessionOptions o;

@@ -208,6 +208,7 @@ class ModelWriter {
 
   Status write_graph(Slot from, const ir::Graph& g) {
     scopes_.push_back(&g);
+    TRY(check_names(g));
     TRY_ASSIGN(s, select(g));
     Draft d;
     for (const int field : {graph::initializers, graph::node_args, graph::nodes, graph::node_edges, graph::inputs,
@@ -216,13 +217,13 @@ class ModelWriter {
     d.number(graph::max_node_index, static_cast<uint32_t>(s.nodes.size()));
     const Placed p = out_.place(std::move(d));
     out_.point(from, p.at());
-    out_.texts(p[graph::inputs], names(g, graph_inputs(g, s)));
-    out_.texts(p[graph::outputs], names(g, g.outputs()));
+    out_.texts(p[graph::inputs], names(graph_inputs(g, s)));
+    out_.texts(p[graph::outputs], names(g.outputs()));
     TRY(write_initializers(p, g, s));
     TRY(write_node_args(p[graph::node_args], g, s));
     uint32_t index = 0;
     TRY(write_list(p[graph::nodes], s.nodes, [&](Slot at, const ir::Node* n) {
-      Status status = write_node(at, g, *n, index++);
+      Status status = write_node(at, *n, index++);
       return status.ok() ? std::move(status) : std::move(status).in(n->title());
     }));
     TRY(write_edges(p[graph::node_edges], s));
@@ -239,10 +240,21 @@ class ModelWriter {
     return out;
   }
 
-  static std::vector<std::string_view> names(const ir::Graph& g, const std::vector<ir::ValueId>& values) {
+  std::vector<std::string_view> names(const std::vector<ir::ValueId>& values) const {
     std::vector<std::string_view> out;
-    for (const ir::ValueId v : values) out.push_back(v == ir::kNone ? std::string_view() : g.value(v).name);
+    for (const ir::ValueId v : values) out.push_back(v == ir::kNone ? std::string_view() : defined(v).name);
     return out;
+  }
+  // Captured values have the names of what they capture, which may have changed since they were read.
+  Status check_names(const ir::Graph& g) const {
+    for (ir::ValueId v = 0; v < g.values().size(); ++v) {
+      if (g.value(v).source != ir::Source::captured) continue;
+      const ir::ValueId same = g.find(defined(v).name);
+      if (same != ir::kNone && same != v && g.value(same).source != ir::Source::captured &&
+          g.value(same).source != ir::Source::undefined)
+        return invalid_graph("two values are called {}, of a graph and of one inside of it", quote(defined(v).name));
+    }
+    return {};
   }
 
   Status write_initializers(const Placed& p, const ir::Graph& g, const Selection& s) {
@@ -257,13 +269,14 @@ class ModelWriter {
     return write_list(p[graph::sparse_initializers], sparse, write);
   }
 
-  // What is known of a value in the innermost graph that is being written, looked up where it is defined.
-  const Fact& fact_of(ir::ValueId v) const {
+  // A value of the innermost graph that is being written, where it is defined.
+  const ir::ValueInfo& defined(ir::ValueId v) const {
     size_t level = scopes_.size() - 1;
     const ir::ValueInfo* info = &scopes_[level]->value(v);
     while (info->source == ir::Source::captured && level > 0) info = &scopes_[--level]->value(info->outer);
-    return info->fact;
+    return *info;
   }
+  const Fact& fact_of(ir::ValueId v) const { return defined(v).fact; }
 
   Status write_node_args(Slot from, const ir::Graph& g, const Selection& s) {
     std::unordered_map<ir::ValueId, const Weight*> constants;
@@ -272,7 +285,7 @@ class ModelWriter {
     for (const ir::ValueId v : s.values) {
       const auto it = constants.find(v);
       if (it == constants.end())
-        args.emplace_back(g.value(v).name, fact_of(v));
+        args.emplace_back(defined(v).name, fact_of(v));
       else
         args.emplace_back(g.value(v).name,
                           Fact::tensor(it->second->dtype, std::vector<Dim>(it->second->shape.dims().begin(),
@@ -356,7 +369,7 @@ class ModelWriter {
     return out;
   }
 
-  Status write_node(Slot from, const ir::Graph& g, const ir::Node& n, uint32_t index) {
+  Status write_node(Slot from, const ir::Node& n, uint32_t index) {
     for (const Function& f : model_.functions)
       if (f.domain == n.domain && f.name == n.op_type)
         return invalid("it calls a function, which must be unfolded first");
@@ -374,9 +387,9 @@ class ModelWriter {
     out_.text(p[node::name], n.name);
     out_.text(p[node::domain], n.domain);
     out_.text(p[node::op_type], n.op_type);
-    out_.texts(p[node::inputs], names(g, n.inputs));
-    out_.texts(p[node::outputs], names(g, n.outputs));
-    out_.texts(p[node::implicit_inputs], names(g, implicit_inputs(n)));
+    out_.texts(p[node::inputs], names(n.inputs));
+    out_.texts(p[node::outputs], names(n.outputs));
+    out_.texts(p[node::implicit_inputs], names(implicit_inputs(n)));
     out_.point(p[node::input_arg_counts], out_.numbers<int32_t>(input_counts(n, types)));
     return write_list(p[node::attributes], n.attributes, [&](Slot at, const ir::Attribute& a) {
       Status s = write_attribute(at, a);
