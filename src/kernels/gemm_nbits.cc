@@ -94,7 +94,8 @@ struct Slice {
 
   const uint8_t* codes() const { return panel + k0 / kGroup * kPiece * f->bits; }
   int64_t groups() const { return (depth + kGroup - 1) / kGroup; }
-  int64_t block_at(int64_t k) const { return f->block >= f->k ? 0 : k / f->block; }
+  // Blocks of 16 are always there in pairs.
+  int64_t block_at(int64_t k) const { return f->block != 16 && f->block >= f->k ? 0 : k / f->block; }
 };
 
 HWY_INLINE void widen(NBitsFloat type, const void* from, float* HWY_RESTRICT out) {
@@ -120,7 +121,7 @@ class Numbers {
     const NBitsFormat& f = *s.f;
     const int64_t first = s.block_at(s.k0), blocks = s.block_at(s.k0 + s.groups() * kGroup - 1) - first + 1;
     const int64_t unit = unit_of(f);
-    per_block = f.block >= f.k ? f.groups() * kGroup / unit : f.block / unit;
+    per_block = f.block != 16 && f.block >= f.k ? f.groups() * kGroup / unit : f.block / unit;
     left = per_block - s.k0 / unit % per_block;
     if (f.scale_type == NBitsFloat::f32)
       scale = reinterpret_cast<const float*>(s.panel + f.scales_at()) + first * kPanel;
