@@ -33,7 +33,6 @@ class Case:
     modern: dict = dataclasses.field(default_factory=dict)
     formula: Callable[..., Any] | None = None  # of the widened inputs; gives the list of outputs. Comes before oracles.
     random: bool = False
-    units: float = 1.01  # of the last place that narrow floats may be off
     rtol: float | None = None
     atol: float = 0.0
     captured: list = dataclasses.field(default_factory=list)  # (name, value): inputs of the graph beside the node's

@@ -158,7 +158,7 @@ def tolerance(case):
         name = values.element_of(text)
         name = {"complex64": "float", "complex128": "double"}.get(name, name)
         if name in values.ULP:
-            units = {"float": 64, "double": 4096}.get(name, case.units)
+            units = {"float": 64, "double": 4096}.get(name, 1.01)
             rtol = max(rtol, units * values.ULP[name])
             atol = max(atol, 1e-6 if name == "float" else 1e-12 if name == "double" else values.ULP[name] / 8)
     return rtol, max(atol, case.atol)

@@ -287,19 +287,27 @@ def soft(x):
 
 @recipe("Attention")
 def attention(c):
-    """A mask of whole numbers is added as it is; a boolean one allows the first key at least. The standard's body rounds
-    half floats after each of its steps."""
+    """A mask of whole numbers is added as it is; a boolean one allows the first key at least. Half floats are rounded where
+    the standard's body rounds them: after each of its steps."""
     q, k, v = c.x((1, 2, 2, 4), 0), c.x((1, 2, 3, 4), 1), c.x((1, 2, 3, 2), 2)
     mask = c.x((2, 3), 3, low=0, high=1)
     if c.t(3) == "bool":
         mask[:, 0] = True
 
-    def formula(q, k, v, m):
-        scores = q.astype(np.float64) @ k.astype(np.float64).swapaxes(2, 3) / 2
-        scores = scores + (np.where(m, 0, -np.inf) if m.dtype == bool else m.astype(np.float64))
-        return soft(scores) @ v.astype(np.float64)
+    half = c.t(0) in ("float16", "bfloat16")
 
-    return Case([q, k, v, mask], formula=formula, units=4)
+    def step(x):
+        return values.widen(values.round_to(f"tensor({c.t(0)})", x)) if half else x
+
+    def formula(q, k, v, m):
+        root = step(np.sqrt(0.5))
+        q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
+        scores = step(step(q * root) @ step(k * root).swapaxes(2, 3))
+        scores = step(scores + (np.where(m, 0, -np.inf) if m.dtype == bool else m.astype(np.float64)))
+        e = step(np.exp(step(scores - scores.max(-1, keepdims=True))))
+        return step(e / step(e.sum(-1, keepdims=True))) @ v
+
+    return Case([q, k, v, mask], formula=formula)
 
 
 @recipe("FlexAttention", domain="ai.onnx.preview")

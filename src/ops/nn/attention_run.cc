@@ -34,12 +34,15 @@ class Rounding {
 
   template <class C>
   void apply(Target target, C* x, int64_t n) const {
-    if constexpr (std::is_same_v<C, float>) {
-      uint16_t bits[256];
-      for (int64_t at = 0; on() && at < n; at += 256) {
-        const int64_t count = std::min<int64_t>(256, n - at);
+    uint16_t bits[256];
+    for (int64_t at = 0; on() && at < n; at += 256) {
+      const int64_t count = std::min<int64_t>(256, n - at);
+      if constexpr (std::is_same_v<C, float>) {
         (type_ == DType::f16 ? f32_to_f16 : f32_to_bf16)(target, x + at, bits, count);
         (type_ == DType::f16 ? f16_to_f32 : bf16_to_f32)(target, bits, x + at, count);
+      } else {
+        encode(type_, bits, 0, count, x + at);
+        decode(type_, bits, 0, count, x + at);
       }
     }
   }
@@ -95,7 +98,7 @@ class Run {
         call_(call),
         s_(p.sizes),
         room_(s_, sizeof(C)),
-        rounding_(p.in_steps && std::is_same_v<C, float> ? p.q.type : DType::undefined),
+        rounding_(p.in_steps ? p.q.type : DType::undefined),
         scale_(p.scale) {
     if (rounding_.on()) {
       // Queries and keys are each scaled by the root.
@@ -331,9 +334,9 @@ class Run {
   void softmax(C* row, int64_t n, bool any) {
     any = any && std::any_of(row, row + n, [](C v) { return v != kMasked<C>; });
     if (!any) return std::fill_n(row, n, C{0}), void();
-    const bool in_steps = rounding_.on() && !p_.wide_softmax;
+    const Rounding between = p_.wide_softmax ? Rounding(DType::undefined) : rounding_;
     if constexpr (std::is_same_v<C, float>) {
-      if (!in_steps) {
+      if (!between.on()) {
         softmax_rows(call_.target(), 1, row, row, 1, n);
         return round(row, n);
       }
@@ -341,14 +344,14 @@ class Run {
     const C most = *std::max_element(row, row + n);
     C sum = 0;
     for (int64_t j = 0; j < n; ++j) row[j] -= most;
-    round(row, n);
+    between.apply(call_.target(), row, n);
     if constexpr (std::is_same_v<C, float>)
       unary_f32(call_.target(), Unary::exp, row, row, n);
     else
       for (int64_t j = 0; j < n; ++j) row[j] = std::exp(row[j]);
-    round(row, n);
+    between.apply(call_.target(), row, n);
     for (int64_t j = 0; j < n; ++j) sum += row[j];
-    round(&sum, 1);
+    between.apply(call_.target(), &sum, 1);
     for (int64_t j = 0; j < n; ++j) row[j] /= sum;
     round(row, n);
   }
