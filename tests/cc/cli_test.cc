@@ -71,7 +71,7 @@ TEST_F(Cli, WrongUseIsTwo) {
   EXPECT_EQ(call("run x.onnx --repeat 0").code, 2);
   EXPECT_EQ(call("run " + path("sum.onnxtxt") + " --target abacus").code, 2);
   EXPECT_EQ(call("--help").code, 0);
-  for (const char* command : {"run", "inspect", "check", "bench", "test"}) {
+  for (const char* command : {"run", "inspect", "check", "bench", "test", "pack", "convert", "optimize"}) {
     const Answer a = call(std::string(command) + " --help");
     EXPECT_EQ(a.code, 0);
     EXPECT_NE(a.out.find("Examples:"), a.out.npos) << command;
@@ -216,6 +216,27 @@ TEST_F(Cli, Pack) {
   const Answer damaged = call("pack --verify " + model);
   EXPECT_EQ(damaged.code, 1);
   EXPECT_NE(damaged.out.find("make it again with `tessera pack`"), damaged.out.npos) << damaged.out;
+}
+
+TEST_F(Cli, ConvertAndOptimizeKeepTheModelAndSayWhatTheyWrote) {
+  const std::string model = path("digits.onnx");
+  fs::copy_file(std::string(TESSERA_SOURCE_DIR) + "/tests/models/demo/digits.onnx", model);
+  const std::string before = content(model);
+  for (const char* command : {"convert ", "optimize "}) {
+    SCOPED_TRACE(command);
+    const Answer same = call(command + model + " " + model);
+    EXPECT_EQ(same.code, 1);
+    EXPECT_NE(same.out.find("give the output another name"), same.out.npos) << same.out;
+    EXPECT_EQ(content(model), before);
+    const Answer good = call(command + model + " " + path("new.onnx"));
+    EXPECT_EQ(good.code, 0) << good.out;
+    EXPECT_NE(good.out.find("new.onnx: "), good.out.npos) << good.out;
+    EXPECT_NE(good.out.find(" nodes"), good.out.npos) << good.out;
+  }
+  const Answer formless = call("convert " + model + " " + path("new.model"));
+  EXPECT_EQ(formless.code, 1);
+  EXPECT_NE(formless.out.find("ends in .onnx, .ort or .onnxtxt"), formless.out.npos) << formless.out;
+  EXPECT_FALSE(fs::exists(path("new.model")));
 }
 
 TEST_F(Cli, CheckAndBench) {

@@ -246,6 +246,9 @@ Status write_onnx(Model model, const Options& o) {
 
 Status convert(const Options& o) {
   if (o.external.find('/') != o.external.npos) return invalid("--external {} must be a plain file name", o.external);
+  if (!is_ort(o.out) && !o.out.ends_with(".onnx") && !is_text_model(o.out))
+    return invalid("{} tells no format; give a name that ends in .onnx, .ort or .onnxtxt", quote(o.out));
+  TRY(check_output(o.in, o.out));
   Changes changes;
   TRY_ASSIGN(loaded, o.optimize > 0 ? load_optimized(o, changes) : load_plain(o, changes));
   TRY(is_ort(o.out) ? write_ort(loaded.model, o, changes) : write_onnx(loaded.model, o));

@@ -1,6 +1,9 @@
 // tessera optimize: writes the optimised form of a model as standard .onnx.
+#include <filesystem>
+
 #include "commands.h"
 #include "common/load.h"
+#include "common/show.h"
 
 namespace tessera::cli {
 namespace {
@@ -13,6 +16,7 @@ struct Options {
 };
 
 Status optimize(const Options& o) {
+  TRY(check_output(o.model, o.output));
   SessionOptions options;
   TRY(o.machine.apply(options));
   options.pack_file = "off";
@@ -23,6 +27,12 @@ Status optimize(const Options& o) {
   TRY(options.set("session.save_external_prepacked_constant_initializers", o.packs ? "1" : "0"));
   TRY_ASSIGN(session, open_session(o.model, options));
   for (const std::string& warning : session->warnings()) std::fprintf(stderr, "%s\n", warning.c_str());
+  TRY_ASSIGN(before, load_model_file(o.model));
+  TRY_ASSIGN(after, load_model_file(o.output));
+  std::error_code ignored;
+  const auto size = static_cast<int64_t>(std::filesystem::file_size(o.output, ignored));
+  std::printf("%s: %zu nodes (of %zu), %s\n", o.output.c_str(), after.graph->nodes().size(),
+              before.graph->nodes().size(), human_bytes(size).c_str());
   return {};
 }
 

@@ -1,5 +1,7 @@
 #include "common/load.h"
 
+#include <filesystem>
+
 #include "common/npy.h"
 #include "formats/onnx/reader.h"
 #include "formats/onnx/writer.h"
@@ -52,6 +54,12 @@ Result<Value> load_value(const std::string& path, const Fact& fact) {
   Result<Value> v = onnx::read_value(std::move(bytes), fact);
   if (!v.ok()) return v.take_status().in(quote(path));
   return v;
+}
+
+Status check_output(const std::string& model, const std::string& output) {
+  std::error_code not_there;
+  if (!std::filesystem::equivalent(model, output, not_there)) return {};
+  return invalid("{} is the model itself; give the output another name", quote(output));
 }
 
 std::string advice(const Status& status) {

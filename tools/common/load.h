@@ -19,6 +19,9 @@ Result<std::shared_ptr<Session>> open_session(const std::string& path, const Ses
 // .npy, or a serialized TensorProto, SequenceProto, OptionalProto or MapProto, as `fact` says.
 Result<Value> load_value(const std::string& path, const Fact& fact);
 
+// Refuses to write a model over the one it is made of.
+Status check_output(const std::string& model, const std::string& output);
+
 // What a user can do about a model that does not load.
 std::string advice(const Status& status);
 
