@@ -248,42 +248,48 @@ inline int work(const Job& job) {
   return 0;
 }
 
+struct ChildPipes {
+  pid_t pid;
+  FILE *in, *out;  // its standard input and output
+};
+
+// This program once more, with these arguments. A fresh process: it inherits no memory and, thanks to O_CLOEXEC, no
+// pipe of another child.
+inline ChildPipes start_child(std::vector<std::string> words) {
+  int to[2], from[2];
+  if (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC)) std::exit(2);
+  std::vector<char*> argv;
+  for (std::string& w : words) argv.push_back(w.data());
+  argv.push_back(nullptr);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    dup2(to[0], 0);
+    dup2(from[1], 1);
+    execv("/proc/self/exe", argv.data());
+    _exit(127);
+  }
+  close(to[0]);
+  close(from[1]);
+  return {pid, fdopen(to[1], "w"), fdopen(from[0], "r")};
+}
+
 class Worker {
  public:
-  // A fresh process: it inherits no memory and, thanks to O_CLOEXEC, no pipe of another worker.
-  explicit Worker(const Job& job) {
-    int to[2], from[2];
-    if (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC)) std::exit(2);
-    std::vector<std::string> words = job.words();
-    std::vector<char*> argv;
-    for (std::string& w : words) argv.push_back(w.data());
-    argv.push_back(nullptr);
-    pid_ = fork();
-    if (pid_ == 0) {
-      dup2(to[0], 0);
-      dup2(from[1], 1);
-      execv("/proc/self/exe", argv.data());
-      _exit(127);
-    }
-    close(to[0]);
-    close(from[1]);
-    in_ = fdopen(to[1], "w");
-    out_ = fdopen(from[0], "r");
-  }
+  explicit Worker(const Job& job) : child_(start_child(job.words())) {}
   ~Worker() {
-    std::fclose(in_);
-    std::fclose(out_);
-    waitpid(pid_, nullptr, 0);
+    std::fclose(child_.in);
+    std::fclose(child_.out);
+    waitpid(child_.pid, nullptr, 0);
   }
   // The numbers it answers; empty with error() set if it cannot.
   std::vector<double> ask(const std::string& command) {
     if (!error_.empty()) return {};
-    std::fprintf(in_, "%s\n", command.c_str());
-    std::fflush(in_);
+    std::fprintf(child_.in, "%s\n", command.c_str());
+    std::fflush(child_.in);
     char* line = nullptr;
     size_t room = 0;
     std::vector<double> out;
-    if (getline(&line, &room, out_) < 0) {
+    if (getline(&line, &room, child_.out) < 0) {
       error_ = "the process ended";
     } else if (!std::strncmp(line, "error ", 6)) {
       error_ = line + 6;
@@ -300,8 +306,7 @@ class Worker {
   const std::string& error() const { return error_; }
 
  private:
-  pid_t pid_;
-  FILE *in_, *out_;
+  ChildPipes child_;
   std::string error_;
 };
 

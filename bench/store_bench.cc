@@ -191,37 +191,19 @@ struct Answer {
 
 class Process {
  public:
-  explicit Process(const Task& t) {
-    int to[2], from[2];
-    if (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC)) std::exit(2);
-    std::vector<std::string> words = t.words();
-    std::vector<char*> argv;
-    for (std::string& w : words) argv.push_back(w.data());
-    argv.push_back(nullptr);
-    pid_ = fork();
-    if (pid_ == 0) {
-      dup2(to[0], 0);
-      dup2(from[1], 1);
-      execv("/proc/self/exe", argv.data());
-      _exit(127);
-    }
-    close(to[0]);
-    close(from[1]);
-    in_ = fdopen(to[1], "w");
-    out_ = fdopen(from[0], "r");
-  }
+  explicit Process(const Task& t) : child_(start_child(t.words())) {}
   void wait_until_ready() { read_lines(); }
   void go() {
-    std::fputs("go\n", in_);
-    std::fflush(in_);
+    std::fputs("go\n", child_.in);
+    std::fflush(child_.in);
     read_lines();
   }
   Answer finish() {
-    std::fclose(in_);
+    std::fclose(child_.in);
     read_lines();
-    std::fclose(out_);
+    std::fclose(child_.out);
     int status = 0;
-    waitpid(pid_, &status, 0);
+    waitpid(child_.pid, &status, 0);
     if (WIFSIGNALED(status)) answer_.error = format("signal {}", WTERMSIG(status));
     return answer_;
   }
@@ -230,7 +212,7 @@ class Process {
   void read_lines() {
     char* line = nullptr;
     size_t room = 0;
-    while (getline(&line, &room, out_) > 0) {
+    while (getline(&line, &room, child_.out) > 0) {
       Figures f;
       if (!std::strncmp(line, "error ", 6)) answer_.error = std::string(line + 6, std::strcspn(line + 6, "\n"));
       if (!std::strncmp(line, "ready", 5)) break;
@@ -245,8 +227,7 @@ class Process {
     }
     std::free(line);
   }
-  pid_t pid_;
-  FILE *in_, *out_;
+  ChildPipes child_;
   Answer answer_;
 };
 
