@@ -19,6 +19,7 @@
 #include "kernels/gemm.h"
 #include "kernels/gemm_generic.h"
 #include "kernels/gemm_i8.h"
+#include "kernels/gemv.h"
 #include "kernels/pool.h"
 #include "kernels/requantize.h"
 #include "kernels/rows.h"
@@ -86,9 +87,9 @@ struct GemmCase {
   int c_kind = 0;  // 0 none, 1 a scalar, 2 a row vector, 3 a column vector, 4 a matrix, 5 the output itself
 };
 
-void check_gemm(Target target, const GemmCase& t) {
+void check_gemm(Target target, const GemmCase& t, bool in_place = false) {
   SCOPED_TRACE(testing::Message() << t.m << "x" << t.n << "x" << t.k << " trans " << t.trans_a << t.trans_b << " c "
-                                  << t.c_kind);
+                                  << t.c_kind << (in_place ? " B in place" : ""));
   Guarded<float> a(t.m * t.k), b(t.n * t.k), packed(static_cast<int64_t>(gemm_packed_bytes(t.n, t.k)) / 4),
       c(t.m * t.n), c_in(t.m * t.n);
   fill_random(a.data(), a.size(), 1);
@@ -103,8 +104,12 @@ void check_gemm(Target target, const GemmCase& t) {
   std::vector<float> first;
   for (int threads : kThreadCounts) {
     for (int64_t i = 0; i < c.size(); ++i) c[i] = t.c_kind == 5 ? c_in[i] : kNan;
-    gemm_f32(target, threads, t.m, t.n, t.k, a.data(), t.trans_a ? t.m : t.k, t.trans_a, packed.data(), c.data(), t.n,
-             e);
+    if (in_place)
+      gemv_f32(target, threads, t.m, t.n, t.k, a.data(), t.k, b.data(), t.trans_b ? t.k : t.n, t.trans_b, c.data(), t.n,
+               e);
+    else
+      gemm_f32(target, threads, t.m, t.n, t.k, a.data(), t.trans_a ? t.m : t.k, t.trans_a, packed.data(), c.data(), t.n,
+               e);
     if (threads == 1) first.assign(c.data(), c.data() + c.size());
     ASSERT_TRUE(same_bits(first.data(), c.data(), c.size())) << threads << " threads";
   }
@@ -133,6 +138,20 @@ TEST_P(OnTarget, GemmEpilogues) {
         for (int c_kind : {0, 1, 2, 3, 4, 5})
           for (GemmActivation activation : {GemmActivation::none, GemmActivation::relu})
             check_gemm(GetParam(), {m, n, k, m == 5, n == 16, {0.5f, -2.0f, nullptr, 0, 0, activation}, c_kind});
+}
+
+TEST_P(OnTarget, FewRowsWithBInPlace) {
+  for (const int64_t m : {1, 2, 3})
+    for (const bool trans_b : {false, true}) {
+      for (const int64_t n : {1, 7, 16, 33, 64, 255, 300})
+        for (const int64_t k : {0, 1, 5, 16, 100, 257}) check_gemm(GetParam(), {m, n, k, false, trans_b}, true);
+      for (const int c_kind : {1, 2, 3, 4, 5}) {
+        GemmEpilogue e{.alpha = 0.5f, .beta = -2.0f};
+        e.activation = GemmActivation::relu;
+        check_gemm(GetParam(), {m, 270, 40, false, trans_b, e, c_kind}, true);
+      }
+      check_gemm(GetParam(), {m, 1000, 9000, false, trans_b}, true);
+    }
 }
 
 TEST_P(OnTarget, GemmLarge) {
