@@ -27,6 +27,7 @@ import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
 from cases import contrib as contrib_cases
+from cases import generation  # noqa: F401: adds its cases
 
 TOLERANCE = {np.dtype("float32"): (1e-4, 1e-5), np.dtype("float64"): (1e-9, 1e-12), np.dtype("float16"): (1e-2, 1e-2)}
 
@@ -52,8 +53,9 @@ def build(case, rng):
         [node], "case", [helper.make_tensor_value_info(t.name, t.data_type, list(t.dims)) for t in inputs],
         [helper.make_tensor_value_info(o, case.output_types.get(i, TensorProto.UNDEFINED), None)
          if i in case.output_types else onnx.ValueInfoProto(name=o) for i, o in enumerate(outputs) if o], constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)],
-                              ir_version=10)
+    domains = sorted({"com.microsoft", case.domain} - {""})
+    opsets = [helper.make_opsetid("", 17), *[helper.make_opsetid(d, 1) for d in domains]]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     return model, inputs, [o for o in outputs if o]
 
 
