@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/cpu.h"
+#include "kernels/activation.h"
 #include "kernels/conv.h"
 #include "kernels/conv_stage.h"
 #include "kernels/conv_winograd.h"
@@ -413,6 +414,40 @@ TEST_P(OnTarget, UnaryAccuracy) {
     }
     EXPECT_LE(worst, allowed_ulps(f)) << "op " << op << " at " << x[where] << " gave " << y[where] << " wanted "
                                       << reference(f, x[where]);
+  }
+}
+
+double reference(const Activation& f, double x) {
+  const double v = f.alpha * x + f.beta;
+  switch (f.kind) {
+    case Activation::Kind::leaky_relu: return x < 0 ? f.alpha * x : x;
+    case Activation::Kind::thresholded_relu: return x <= f.alpha ? 0 : x;
+    case Activation::Kind::hard_sigmoid: return v < 0 ? 0 : v > 1 ? 1 : v;
+    case Activation::Kind::hard_swish: return x * (v < 0 ? 0 : v > 1 ? 1 : v);
+    case Activation::Kind::swish: return x / (1 + std::exp(-f.alpha * x));
+  }
+  return 0;
+}
+
+TEST_P(OnTarget, Activations) {
+  constexpr int64_t kCount = 211;
+  Guarded<float> x(kCount), y(kCount);
+  fill_random(x.data(), kCount, 11, -9, 9);
+  x[5] = kNan, x[6] = kInf, x[7] = -0.0f, x[210] = kNan, x[209] = 1.25f;
+  for (int kind = 0; kind < kActivationCount; ++kind) {
+    const Activation f{static_cast<Activation::Kind>(kind), 1.25f, 0.5f};
+    activate_f32(GetParam(), f, x.data(), y.data(), kCount);
+    for (int64_t i = 0; i < kCount; ++i) {
+      const double want = reference(f, x[i]);
+      if (std::isfinite(want))
+        EXPECT_NEAR(y[i], want, 4e-6 * (1 + std::fabs(want))) << kind << " of " << x[i];
+      else
+        EXPECT_EQ(std::isnan(y[i]), std::isnan(want)) << kind << " of " << x[i];
+    }
+    // An element's place, and whether it is replaced, change nothing.
+    std::vector<float> again(x.data() + 1, x.data() + kCount);
+    activate_f32(GetParam(), f, again.data(), again.data(), kCount - 1);
+    EXPECT_EQ(std::memcmp(again.data(), y.data() + 1, (kCount - 1) * sizeof(float)), 0) << kind;
   }
 }
 
