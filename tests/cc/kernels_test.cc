@@ -1012,7 +1012,7 @@ TEST_P(OnTarget, Pool) {
     for (int64_t o = 0; o < columns.size(); ++o) columns[o] = static_cast<float>(o % 3);
     for (const Pool pool : {Pool::max, Pool::mean}) {
       const int64_t middle = s.out[0] / 2;
-      for (const auto [from, to] : {std::pair{int64_t{0}, middle}, std::pair{middle, s.out[0]}})
+      for (const auto& [from, to] : {std::pair{int64_t{0}, middle}, std::pair{middle, s.out[0]}})
         pool_rows(GetParam(), pool, s, {x.data(), y.data(), from, to, rows.data(), columns.data()}, scratch.data());
       for (int64_t o = 0; o < y.size(); ++o) {
         const int64_t row = o / s.out[1], column = o % s.out[1];
