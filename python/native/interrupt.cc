@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <ctime>
 #include <mutex>
 #include <thread>
 
@@ -37,8 +38,15 @@ bool is_pythons(const struct sigaction& action) {
 }
 
 // Puts on_interrupt before Python's own handler, and leaves every other one alone. Python sets its own again whenever a
-// program names a handler.
+// program names a handler, which is seldom: asking the system is left out if it was asked just before.
 void install() {
+  constexpr int64_t kSoon = 20'000'000;
+  static int64_t asked_at = -kSoon;
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  const int64_t now_ns = time.tv_sec * int64_t{1'000'000'000} + time.tv_nsec;
+  if (now_ns - asked_at < kSoon) return;
+  asked_at = now_ns;
   struct sigaction now {};
   if (sigaction(SIGINT, nullptr, &now) || !is_pythons(now)) return;
   now.sa_flags |= SA_SIGINFO;

@@ -1,6 +1,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <memory_resource>
+
 #include "api.h"
 #include "interrupt.h"
 #include "numpy.h"
@@ -141,12 +143,27 @@ struct Options {
   Handle<OrtRunOptions> own;
 };
 
+// Memory for the lists of one run; a small run needs no other.
+struct Scratch {
+  std::byte room[2048];
+  std::pmr::monotonic_buffer_resource pool{room, sizeof room};
+};
+template <class T>
+using List = std::pmr::vector<T>;
+
 // What goes into a run, and what keeps it alive.
 struct Feed {
-  std::vector<const char*> names;
-  std::vector<const OrtValue*> values;
-  std::vector<Handle<OrtValue>> owned;
-  std::vector<nb::object> kept;
+  Feed(Scratch& scratch, size_t count)
+      : names(&scratch.pool), values(&scratch.pool), owned(&scratch.pool), kept(&scratch.pool) {
+    names.reserve(count);
+    values.reserve(count);
+    owned.reserve(count);
+    kept.reserve(count);
+  }
+  List<const char*> names;
+  List<const OrtValue*> values;
+  List<Handle<OrtValue>> owned;
+  List<nb::object> kept;
 };
 
 size_t find(const std::vector<Argument>& arguments, nb::handle name, size_t first) {
@@ -182,17 +199,13 @@ void add_input(Feed& feed, const Argument& argument, nb::handle data) {
   throw nb::value_error(text.c_str());
 }
 
-Feed feed_of(const Session& session, const nb::dict& given) {
-  Feed feed;
+Feed feed_of(const Session& session, const nb::dict& given, Scratch& scratch) {
   const size_t count = given.size();
-  feed.names.reserve(count);
-  feed.values.reserve(count);
-  feed.owned.reserve(count);
-  feed.kept.reserve(count);
+  Feed feed(scratch, count);
   PyObject *key = nullptr, *data = nullptr;
   Py_ssize_t position = 0;
   size_t next = 0, required = 0;
-  std::vector<std::pair<size_t, nb::object>> found;  // a conversion may run code that changes the dict
+  List<std::pair<size_t, nb::object>> found(&scratch.pool);  // a conversion may run code that changes the dict
   found.reserve(count);
   while (PyDict_Next(given.ptr(), &position, &key, &data)) {
     const size_t i = find(session.inputs, key, next);
@@ -211,8 +224,8 @@ Feed feed_of(const Session& session, const nb::dict& given) {
 }
 
 // Null-terminated names of the outputs wanted; all where `names` is None or empty. `names` keeps them alive.
-std::vector<const char*> wanted_outputs(const Session& session, nb::handle names) {
-  std::vector<const char*> out;
+List<const char*> wanted_outputs(const Session& session, nb::handle names, Scratch& scratch) {
+  List<const char*> out(&scratch.pool);
   out.reserve(session.outputs.size());
   if (!names.is_none())
     for (nb::handle name : names) {
@@ -228,14 +241,14 @@ std::vector<const char*> wanted_outputs(const Session& session, nb::handle names
 }
 
 // `times`, where not null, gets text of the library about how long every step took.
-std::vector<Handle<OrtValue>> run_values(const Session& session, nb::handle output_names, const nb::dict& given,
-                                         nb::handle options, double timeout, char** times = nullptr) {
+List<Handle<OrtValue>> run_values(const Session& session, nb::handle output_names, const nb::dict& given,
+                                  nb::handle options, double timeout, Scratch& scratch, char** times = nullptr) {
   const std::shared_ptr<OrtSession> handle = session.share();
-  const Feed feed = feed_of(session, given);
-  const std::vector<const char*> names = wanted_outputs(session, output_names);
+  const Feed feed = feed_of(session, given, scratch);
+  const List<const char*> names = wanted_outputs(session, output_names, scratch);
   const Options run(options, timeout);
-  std::vector<Handle<OrtValue>> results(names.size());
-  std::vector<OrtValue*> made(names.size(), nullptr);
+  List<Handle<OrtValue>> results(names.size(), &scratch.pool);
+  List<OrtValue*> made(names.size(), nullptr, &scratch.pool);
   const auto work = [&]() -> OrtStatus* {
     OrtStatus* const status =
         times ? extension().RunTimed(handle.get(), run.used, feed.names.data(), feed.values.data(), feed.names.size(),
@@ -245,7 +258,7 @@ std::vector<Handle<OrtValue>> run_values(const Session& session, nb::handle outp
     for (size_t i = 0; i < made.size(); ++i) results[i].reset(std::exchange(made[i], nullptr));
     return status;
   };
-  do_stoppable(stop_of(run.used), timeout, work);
+  do_stoppable(stop_of(run.used), timeout, std::ref(work));
   return results;
 }
 
@@ -262,24 +275,27 @@ nb::object python_of(Handle<OrtValue>& value) {
 }
 
 nb::list run(const Session& session, nb::object output_names, nb::dict feed, nb::object options, double timeout) {
+  Scratch scratch;
   nb::list out;
-  for (Handle<OrtValue>& result : run_values(session, output_names, feed, options, timeout))
+  for (Handle<OrtValue>& result : run_values(session, output_names, feed, options, timeout, scratch))
     out.append(python_of(result));
   return out;
 }
 
 nb::list run_to_values(const Session& session, nb::object output_names, nb::dict feed, nb::object options,
                        double timeout) {
+  Scratch scratch;
   nb::list out;
-  for (Handle<OrtValue>& result : run_values(session, output_names, feed, options, timeout))
+  for (Handle<OrtValue>& result : run_values(session, output_names, feed, options, timeout, scratch))
     out.append(nb::cast(Value{std::move(result), {}}));
   return out;
 }
 
 // The times of a run, as the library tells them.
 nb::bytes run_timed(const Session& session, nb::dict feed) {
+  Scratch scratch;
   char* times = nullptr;
-  (void)run_values(session, nb::none(), feed, nb::none(), 0, &times);
+  (void)run_values(session, nb::none(), feed, nb::none(), 0, scratch, &times);
   const std::string out = take_text(times);
   return nb::bytes(out.data(), out.size());
 }
