@@ -17,7 +17,8 @@ std::string timestamp() {
   return {text, std::strftime(text, sizeof text, "_%Y-%m-%d_%H-%M-%S", &parts)};
 }
 
-// A string of JSON: a name comes from an untrusted file.
+}  // namespace
+
 std::string json(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -26,8 +27,6 @@ std::string json(std::string_view text) {
   }
   return out + '"';
 }
-
-}  // namespace
 
 Profiler::Profiler(const std::string& prefix, int64_t start_ns)
     : path_(prefix + timestamp() + ".json"), start_ns_(start_ns) {}

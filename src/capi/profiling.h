@@ -8,6 +8,9 @@
 
 namespace tessera::capi {
 
+// A string of JSON: a name comes from an untrusted file.
+std::string json(std::string_view text);
+
 // Any thread may add.
 class Profiler {
  public:

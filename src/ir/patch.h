@@ -67,6 +67,12 @@ class Annotator {
   // Lets go of memory that is there only while a session is created; those weights cannot be read afterwards. Here and
   // in subgraphs.
   void forget_passing_weights();
+  // Makes a value an output of the graph too, the last one; nothing changes if it is one already.
+  void add_output(ValueId id) {
+    if (graph_.values_[id].is_output) return;
+    graph_.values_[id].is_output = true;
+    graph_.outputs_.push_back(id);
+  }
   // After copying a subgraph into another enclosing graph: captured value v now means map[v].
   void relink_captures(std::span<const ValueId> map);
 
