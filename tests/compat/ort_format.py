@@ -2,6 +2,7 @@
 """Exchange models in the .ort format with ONNX Runtime.
 
     python tests/compat/ort_format.py TESSERA [-v]
+    python tests/compat/ort_format.py --seeds FOLDER      only write the small .ort files that tests and fuzzers begin with
 
 Every model below is saved as .ort by ONNX Runtime, unoptimised, with its basic and its extended optimisations and with
 optimisations saved for run time, and must run here with ONNX Runtime's outputs; it is converted to .ort here, and ONNX
@@ -372,6 +373,21 @@ class ContribExchange(Exchange):
         return [numpy_helper.to_array(onnx.load_tensor(self.folder / f"{o}.pb")) for o in outputs]
 
 
+SEEDS = {"variadic_sum": "plain", "optional_clip_high": "plain", "if_nested": "plain", "loop": "plain", "scan": "plain",
+         "sequence_loop": "plain", "strings_in_tensor": "plain", "lstm": "plain", "sparse": "plain", "zip_map": "plain",
+         "tree": "plain", "described": "plain", "qdq_conv": "saved", "layer_norm_by_hand@13": "extended",
+         "gelu_by_hand": "extended", "float8@19": "plain"}
+
+
+def write_seeds(folder, models):
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        for name, level in SEEDS.items():
+            plain = pathlib.Path(temporary) / "model.onnx"
+            onnx.save(models[name], plain)
+            session_of(plain, level, folder / f"{name.split('@')[0]}.ort")
+
+
 def table_is_current():
     tool = pathlib.Path(__file__).resolve().parent.parent.parent / "tools/contrib_types.py"
     return subprocess.run([sys.executable, tool, "--check"]).returncode == 0
@@ -383,6 +399,9 @@ def main():
         return 2
     ort.set_default_logger_severity(4)
     models = {name: from_text(name, text) for name, text in TEXTS.items()} | dict(built())
+    if sys.argv[1] == "--seeds":
+        write_seeds(pathlib.Path(sys.argv[2]), models)
+        return 0
     failed = 0
     with tempfile.TemporaryDirectory() as temporary:
         exchange = Exchange(sys.argv[1], pathlib.Path(temporary))

@@ -403,6 +403,15 @@ bool is_ort_model(const Bytes& bytes) {
   return flat::File::identifier({reinterpret_cast<const char*>(bytes.data()), bytes.size()}) == kIdentifier;
 }
 
+int64_t saved_optimizations(const Bytes& bytes) {
+  flat::File file({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  const Table g = file.root().table(session::model).table(model::graph);
+  int64_t out = 0;
+  for (const Table e : g.table(graph::runtime_optimizations).list<Table>(optimizations::records))
+    out += static_cast<int64_t>(e.list<Table>(optimizations_of::records).size());
+  return out;
+}
+
 Result<Model> read_model(BytesPtr bytes, ExternalData& external, std::shared_ptr<DimPool> dims,
                          KernelTypesOf* standard) {
   return ModelReader(std::move(bytes), external, std::move(dims), standard).read();
