@@ -350,6 +350,16 @@ TEST(CAbiSession, ProfilesToAFile) {
   EXPECT_EQ(taken(name), "");
 }
 
+TEST(CAbiSession, WritesTheProfileWhenItIsReleased) {
+  const std::filesystem::path folder = testing::TempDir() + "tessera_profile_folder";
+  std::filesystem::create_directory(folder);
+  const auto o = options();
+  ok(api().EnableProfiling(o.get(), (folder / "p").c_str()));
+  expect_sums(load(tiny::add_relu(), o.get()).get());
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+  std::filesystem::remove_all(folder);
+}
+
 // --- values
 
 TEST(CAbiValue, RefusesImpossibleTensors) {
