@@ -360,6 +360,24 @@ TEST(CAbiSession, WritesTheProfileWhenItIsReleased) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(CAbiMemory, NamesOfDevicesThatClientsUseAtTheirStart) {
+  for (const char* name : {"Cpu", "Cuda", "CudaPinned", "Hip", "HipPinned", "DML", "WebGPU_Buffer", "WebGPU_Buf",
+                           "WebNN_Tensor", "WebNN_Ten", "OpenVINO_GPU", "OpenVINO_RT_NPU", "QnnHtpShared"}) {
+    SCOPED_TRACE(name);
+    OrtMemoryInfo* info = nullptr;
+    ok(api().CreateMemoryInfo(name, OrtDeviceAllocator, 0, OrtMemTypeDefault, &info));
+    const char* got = nullptr;
+    ok(api().MemoryInfoGetName(info, &got));
+    EXPECT_STREQ(got, name);
+    api().ReleaseMemoryInfo(info);
+  }
+  OrtMemoryInfo* info = nullptr;
+  OrtStatus* status = api().CreateMemoryInfo("nope", OrtDeviceAllocator, 0, OrtMemTypeDefault, &info);
+  ASSERT_NE(status, nullptr);
+  EXPECT_EQ(api().GetErrorCode(status), ORT_INVALID_ARGUMENT);
+  api().ReleaseStatus(status);
+}
+
 // --- values
 
 TEST(CAbiValue, RefusesImpossibleTensors) {
