@@ -1,10 +1,11 @@
 """Devices, memory and providers: the names that programs know; what there is, is the CPU."""
+
 from __future__ import annotations
 
 import enum
 from typing import Any
 
-from . import _native
+from ._errors import NotImplemented, error
 
 
 class OrtDeviceVendorId(enum.IntEnum):
@@ -92,7 +93,7 @@ def require_cpu(name: str) -> None:
 
 def not_there(what: str, instead: str) -> Exception:
     """The exception for what cannot be on a CPU."""
-    return _native.NotImplemented(f"[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : {what}; {instead}")
+    return error(NotImplemented, f"{what}; {instead}")
 
 
 class OrtDevice:

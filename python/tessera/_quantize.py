@@ -2,6 +2,7 @@
 
 Each fills the arrays it is given: codes, scales and zero points of a matrix [K, N], in blocks along K.
 """
+
 from __future__ import annotations
 
 import numpy as np

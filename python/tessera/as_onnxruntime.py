@@ -17,6 +17,7 @@ or for a whole environment, where packages want a distribution of that name: a w
 If the onnxruntime package is installed too, those of its modules that are Python alone (onnxruntime.quantization, tools,
 transformers) are found there, and run with Tessera. Processes that the program starts are not affected by the first two.
 """
+
 from __future__ import annotations
 
 import importlib

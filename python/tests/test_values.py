@@ -94,9 +94,7 @@ def sequence(name):
 
 
 def test_sequences():
-    session = tessera.InferenceSession(
-        one_node("SequenceInsert", [sequence("s"), tensor("x", [2])], [sequence("out")])
-    )
+    session = tessera.InferenceSession(one_node("SequenceInsert", [sequence("s"), tensor("x", [2])], [sequence("out")]))
     assert session.get_inputs()[0].type == "seq(tensor(float))"
     a, b = np.ones(2, np.float32), np.zeros(3, np.float32)
     out = session.run(None, {"s": [b, a], "x": a})[0]

@@ -1,13 +1,14 @@
 """The backend: models from onnx to sessions."""
+
 from __future__ import annotations
 
 from typing import Any
 
 from onnx import ModelProto
 from onnx.backend.base import Backend
-from onnx.checker import check_model
+from onnx.checker import check_model  # noqa: F401  programs import it from here
 
-from .. import _native
+from .._errors import NotImplemented, error
 from .._options import SessionOptions
 from .._session import InferenceSession
 from .backend_rep import TesseraBackendRep
@@ -60,9 +61,7 @@ class TesseraBackend(Backend):
     @classmethod
     def run_node(cls, node: Any, inputs: Any, device: str | None = None, outputs_info: Any = None, **kwargs: Any):
         """Not there: a node alone does not say the types of its outputs."""
-        raise _native.NotImplemented(
-            "[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : a node cannot be run alone; make a model of it"
-        )
+        raise error(NotImplemented, "a node cannot be run alone; make a model of it")
 
 
 OnnxRuntimeBackend = TesseraBackend

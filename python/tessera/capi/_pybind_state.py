@@ -1,4 +1,5 @@
 """The names of onnxruntime's native module."""
+
 from .. import *  # noqa: F401,F403
 from .._devices import (  # noqa: F401
     ArenaExtendStrategy,
