@@ -309,18 +309,22 @@ class OrtExternalInitializerInfo:
 
 
 def get_ep_devices() -> list[OrtEpDevice]:
+    """What models can run on: the CPU."""
     return [OrtEpDevice()]
 
 
 def get_hardware_devices() -> list[OrtHardwareDevice]:
+    """The CPU."""
     return [OrtHardwareDevice()]
 
 
 def register_execution_provider_library(registration_name: str, library_path: str) -> None:
+    """Refused: providers cannot be added."""
     raise not_there("plug-in providers cannot be loaded", "models run on the CPU without one")
 
 
 def unregister_execution_provider_library(registration_name: str) -> None:
+    """Refused: there are none to remove."""
     raise not_there("plug-in providers cannot be loaded", "models run on the CPU without one")
 
 

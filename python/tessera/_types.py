@@ -268,6 +268,8 @@ def _tensor(data, element):
                 return value
         if hasattr(data, "__array__") or hasattr(data, "__array_interface__"):
             data = np.asarray(data)
+        elif hasattr(data, "__dlpack__"):
+            data = np.from_dlpack(data)
         else:
             data = _count_copy(np.array(data, element.dtype))
             return tensor_from_array(data, None if element.number == STRING else element)

@@ -60,6 +60,13 @@ class OrtValue:
         return cls(_native.Value.empty_tensor(_types.element_of(element_type).number, list(shape)))
 
     @classmethod
+    def ortvalue_from_shape_and_onnx_type(
+        cls, shape: Sequence[int], onnx_element_type: int, device: Any = None
+    ) -> OrtValue:
+        """A new tensor, its elements not set, of a type given by its number in TensorProto.DataType."""
+        return cls.ortvalue_from_shape_and_type(shape, onnx_element_type)
+
+    @classmethod
     def ort_value_from_sparse_tensor(cls, sparse_tensor) -> OrtValue:
         raise error(NotImplemented, "sparse tensors cannot be made values; give a dense array")
 
@@ -145,7 +152,7 @@ class OrtValue:
     def is_tensor_sequence(self) -> bool:
         return self._value.kind() == _types.SEQUENCE
 
-    def as_sparse_tensor(self):
+    def as_sparse_tensor(self) -> Any:
         raise error(NotImplemented, "values cannot be read as sparse tensors; use numpy()")
 
     def __repr__(self) -> str:

@@ -11,11 +11,18 @@ from onnx.checker import check_model  # noqa: F401  programs import it from here
 from .._errors import NotImplemented, error
 from .._options import SessionOptions
 from .._session import InferenceSession
-from .backend_rep import TesseraBackendRep
+from .backend_rep import OnnxRuntimeBackendRep, TesseraBackendRep  # noqa: F401
 
 
 class TesseraBackend(Backend):
     """Runs models of onnx with Tessera."""
+
+    allowReleasedOpsetsOnly = False
+
+    @classmethod
+    def is_opset_supported(cls, model: Any) -> tuple[bool, str]:
+        """Every released operator set is; the second is a reason where one is not."""
+        return True, ""
 
     @classmethod
     def is_compatible(cls, model: Any, device: str | None = None, **kwargs: Any) -> bool:
