@@ -30,7 +30,7 @@ void check(OrtStatus* status);
 // Takes text that was allocated with allocator().
 std::string take_text(char* text);
 
-// Makes the exception classes and the translation to them.
+// Makes errors of the library the exceptions that the package adds.
 void add_errors(nb::module_& module);
 void add_values(nb::module_& module);
 void add_dlpack(nb::module_& module);

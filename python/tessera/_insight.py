@@ -1,4 +1,5 @@
 """What happens inside a model: times, values, and whether they are right."""
+
 from __future__ import annotations
 
 import json
@@ -203,6 +204,7 @@ def verify(session, feed, expected, rtol, atol):
 
 def _expected(session, feed, expected, names):
     if expected is None:
+
         def change(options):
             options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
             options.intra_op_num_threads = 1

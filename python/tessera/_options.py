@@ -1,4 +1,5 @@
 """SessionOptions, RunOptions, adapters and the enumerations they use."""
+
 from __future__ import annotations
 
 import enum

@@ -1,4 +1,5 @@
 """InferenceSession: a model, ready to run."""
+
 from __future__ import annotations
 
 import os
@@ -317,9 +318,7 @@ class Session:
 
         return profile(self, self._feed(input_feed), runs)
 
-    def tap(
-        self, names: Sequence[str] | str | None, input_feed: Mapping[str, Any] | Sequence[Any]
-    ) -> dict[str, Any]:
+    def tap(self, names: Sequence[str] | str | None, input_feed: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
         """Values inside the model, by their names there; all of the main graph's where `names` is None.
 
         The model is loaded a second time with these values as outputs, so rewrites leave them as they are.

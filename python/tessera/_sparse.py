@@ -1,4 +1,5 @@
 """SparseTensor: elements that are not zero, and where they are."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,5 @@
 """OrtValue: a tensor, sequence or map in memory of the library or of numpy."""
+
 from __future__ import annotations
 
 from typing import Any, Sequence
@@ -6,6 +7,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from . import _native, _types
+from ._errors import NotImplemented, error
 from ._devices import require_cpu
 
 
@@ -58,10 +60,15 @@ class OrtValue:
         return cls(_native.Value.empty_tensor(_types.element_of(element_type).number, list(shape)))
 
     @classmethod
+    def ortvalue_from_shape_and_onnx_type(
+        cls, shape: Sequence[int], onnx_element_type: int, device: Any = None
+    ) -> OrtValue:
+        """A new tensor, its elements not set, of a type given by its number in TensorProto.DataType."""
+        return cls.ortvalue_from_shape_and_type(shape, onnx_element_type)
+
+    @classmethod
     def ort_value_from_sparse_tensor(cls, sparse_tensor) -> OrtValue:
-        raise _native.NotImplemented(
-            "[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : sparse tensors cannot be made values; give a dense array"
-        )
+        raise error(NotImplemented, "sparse tensors cannot be made values; give a dense array")
 
     @classmethod
     def from_dlpack(cls, data: Any, is_bool_tensor: bool = False, /) -> OrtValue:
@@ -145,13 +152,15 @@ class OrtValue:
     def is_tensor_sequence(self) -> bool:
         return self._value.kind() == _types.SEQUENCE
 
-    def as_sparse_tensor(self):
-        raise _native.NotImplemented(
-            "[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : values cannot be read as sparse tensors; use numpy()"
-        )
+    def as_sparse_tensor(self) -> Any:
+        raise error(NotImplemented, "values cannot be read as sparse tensors; use numpy()")
 
     def __repr__(self) -> str:
-        return f"OrtValue({self.data_type()}, shape={self.shape()})" if self.is_tensor() else f"OrtValue({self.data_type()})"
+        return (
+            f"OrtValue({self.data_type()}, shape={self.shape()})"
+            if self.is_tensor()
+            else f"OrtValue({self.data_type()})"
+        )
 
 
 class OrtValueVector(list):

@@ -17,6 +17,7 @@ or for a whole environment, where packages want a distribution of that name: a w
 If the onnxruntime package is installed too, those of its modules that are Python alone (onnxruntime.quantization, tools,
 transformers) are found there, and run with Tessera. Processes that the program starts are not affected by the first two.
 """
+
 from __future__ import annotations
 
 import importlib
@@ -96,7 +97,9 @@ def _root() -> types.ModuleType:
     """The module called onnxruntime: the names of Tessera, and the folders of the real package for what is there only."""
     module = types.ModuleType(_NAME, tessera.__doc__)
     module.__dict__.update({name: getattr(tessera, name) for name in tessera.__all__})
-    module.__dict__.update(__author__=tessera.__author__, __version__=tessera.get_version_string())
+    version = tessera.get_version_string()
+    module.__dict__.update(__author__=tessera.__author__, __version__=version, version=version, cuda_version="")
+    module.package_name = _NAME
     module.__file__ = tessera.__file__
     module.__path__ = installed_folders()
     module.__spec__ = importlib.machinery.ModuleSpec(_NAME, _Loader(module), origin=tessera.__file__, is_package=True)

@@ -225,7 +225,7 @@ def test_run_async(session):
 
     session.run_async(None, {"x": X, "y": X}, callback, "tag")
     assert done.wait(10)
-    (outputs, user_data, error), = seen
+    ((outputs, user_data, error),) = seen
     assert (user_data, error) == ("tag", "")
     np.testing.assert_array_equal(outputs[0], X + X)
 
