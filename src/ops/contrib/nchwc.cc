@@ -12,13 +12,8 @@ using ir::ValueId;
 
 constexpr Arity kOne{in_arg(0), 1}, kConv{in_arg(0) | in_arg(1), 4};
 
-int64_t block_size() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512f") ? 16 : 8;
-#else
-  return 16;
-#endif
-}
+// What ONNX Runtime takes on the same CPU.
+int64_t block_size() { return best_target() >= Target::avx3 || best_target() == Target::neon ? 16 : 8; }
 
 ValueId dims(Composer& c, ValueId x, int64_t start, int64_t end) {
   return c.op("Shape", {x}, {Attribute::integer("start", start), Attribute::integer("end", end)});
