@@ -130,6 +130,8 @@ void check(OrtStatus* status) {
   throw error;
 }
 
+void fail(OrtErrorCode code, std::string message) { throw Error{code, std::move(message)}; }
+
 std::string take_text(char* text) {
   std::string out = text ? text : "";
   if (text) check(api().AllocatorFree(allocator(), text));

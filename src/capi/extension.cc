@@ -6,6 +6,7 @@
 
 #include "capi/allocator.h"
 #include "capi/extension_files.h"
+#include "capi/extension_insight.h"
 #include "capi/extension_op.h"
 #include "capi/guard.h"
 #include "capi/session.h"
@@ -104,6 +105,8 @@ constexpr TesseraApi kApi = {
     .AddExternalReader = slot<add_external_reader>,
     .AddExternalDescriptor = slot<add_external_descriptor>,
     .SessionGetPacks = slot<packs>,
+    .SessionGetNodes = slot<nodes>,
+    .RunTimed = slot<run_timed>,
 };
 
 }  // namespace

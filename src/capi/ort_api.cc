@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "capi/compile.h"
 #include "capi/not_implemented.h"
 #include "capi/status.h"
 #include "capi/topics.h"
@@ -38,7 +39,7 @@ OrtApi make_api() {
   api.GetBuildInfoString = get_build_info_string;
   api.GetExperimentalFunction = get_experimental_function;
   api.GetModelEditorApi = absent_table<OrtModelEditorApi>;
-  api.GetCompileApi = absent_table<OrtCompileApi>;
+  api.GetCompileApi = compile_api;
   api.GetInteropApi = absent_table<OrtInteropApi>;
   api.GetModelPackageApi = absent_table<OrtModelPackageApi>;
   api.GetEpApi = absent_table<OrtEpApi>;

@@ -71,12 +71,14 @@ Status deliver(std::string_view name, const Value& result, bool shared, Value& o
 }
 
 Status run_profiled(const OrtSession& session, const RunOptions* options, std::span<const std::string_view> input_names,
-                    std::span<const Value> inputs, Distinct& outputs) {
-  if (!session.profiler) return session.session->run_named(input_names, inputs, outputs.names, outputs.values, options);
-  Profile profile;
+                    std::span<const Value> inputs, Distinct& outputs, Profile* profile) {
+  if (!session.profiler)
+    return session.session->run_named(input_names, inputs, outputs.names, outputs.values, options, profile);
+  Profile own;
   const int64_t start = now_ns();
-  Status status = session.session->run_named(input_names, inputs, outputs.names, outputs.values, options, &profile);
-  session.profiler->add(profile, start);
+  Status status = session.session->run_named(input_names, inputs, outputs.names, outputs.values, options, &own);
+  session.profiler->add(own, start);
+  if (profile) *profile = std::move(own);
   return status;
 }
 
@@ -97,7 +99,8 @@ Status as_reported(Status status) {
 }  // namespace
 
 Status run(const OrtSession& session, const OrtRunOptions* options, std::span<const std::string_view> input_names,
-           std::span<const Value> inputs, std::span<const std::string_view> output_names, std::span<Value> outputs) {
+           std::span<const Value> inputs, std::span<const std::string_view> output_names, std::span<Value> outputs,
+           Profile* profile) {
   if (options && options->run.cancel.load()) return as_reported(error(Code::canceled, "the run was cancelled"));
   std::vector<Value> in;
   in.reserve(inputs.size());
@@ -108,7 +111,7 @@ Status run(const OrtSession& session, const OrtRunOptions* options, std::span<co
   std::vector<std::string_view> in_names(input_names.begin(), input_names.end());
   if (options) add_adapters(*options, in_names, in);
   TRY_ASSIGN(out, distinct_outputs(*session.session, output_names, outputs));
-  Status status = run_profiled(session, options ? &options->run : nullptr, in_names, in, out);
+  Status status = run_profiled(session, options ? &options->run : nullptr, in_names, in, out, profile);
   if (!status.ok()) {
     session.logger->log_error(status.message());
     return as_reported(std::move(status));
@@ -139,7 +142,7 @@ Result<std::vector<std::string_view>> names_of(const char* what, const char* con
 
 Status run_arrays(OrtSession* session, const OrtRunOptions* options, const char* const* input_names,
                   const OrtValue* const* inputs, size_t input_count, const char* const* output_names,
-                  size_t output_count, OrtValue** outputs) {
+                  size_t output_count, OrtValue** outputs, Profile* profile) {
   TRY(not_null({{"session", session}, {"outputs", outputs}}));
   TRY_ASSIGN(in_names, names_of("input_names", input_names, input_count));
   TRY_ASSIGN(out_names, names_of("output_names", output_names, output_count));
@@ -151,7 +154,7 @@ Status run_arrays(OrtSession* session, const OrtRunOptions* options, const char*
     in.push_back(inputs[i]->value);
   }
   for (size_t i = 0; i < output_count; ++i) out.push_back(outputs[i] ? outputs[i]->value : Value());
-  TRY(run(*session, options, in_names, in, out_names, out));
+  TRY(run(*session, options, in_names, in, out_names, out, profile));
 
   std::vector<std::unique_ptr<OrtValue>> fresh(output_count);
   for (size_t i = 0; i < output_count; ++i)
@@ -162,6 +165,12 @@ Status run_arrays(OrtSession* session, const OrtRunOptions* options, const char*
 }
 
 namespace {
+
+Status run_slot(OrtSession* session, const OrtRunOptions* options, const char* const* input_names,
+                const OrtValue* const* inputs, size_t input_count, const char* const* output_names, size_t output_count,
+                OrtValue** outputs) {
+  return run_arrays(session, options, input_names, inputs, input_count, output_names, output_count, outputs);
+}
 
 Status create(OrtRunOptions** out) {
   TRY(not_null({{"out", out}}));
@@ -222,7 +231,7 @@ const char* get_config_entry(const OrtRunOptions* options, const char* key) noex
 }  // namespace
 
 void fill_run(OrtApi& api) {
-  api.Run = slot<run_arrays>;
+  api.Run = slot<run_slot>;
   api.CreateRunOptions = slot<create>;
   api.ReleaseRunOptions = release;
   api.RunOptionsSetRunLogVerbosityLevel = slot<set_number<&OrtRunOptions::log_verbosity>>;

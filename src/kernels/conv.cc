@@ -230,7 +230,7 @@ using conv::set_zero;
 using conv::Stage;
 using conv::volume;
 
-constexpr int64_t kMaxDepth = 256;         // taps gathered and summed at a time: short sums lose less
+constexpr int64_t kMaxDepth = 64;          // taps gathered and summed at a time: short sums lose less
 constexpr int64_t kPatchFloats = 1 << 16;  // gathered at a time
 constexpr int64_t kMostPixels = 512, kFewestPixels = 64;
 constexpr int64_t kMostRows = 96;  // pixels at a time where they are rows

@@ -413,14 +413,14 @@ HWY_INLINE void unit_pairs(const uint8_t* w, const ByteRow* rows, int64_t u, hn:
 }
 
 // The units of a slice, for kCount vectors of columns from `first` on.
-template <int kBits, int kQuads, int kRows, bool kWide, bool kZero>
+template <int kBits, int kQuads, int kRows, bool kWide>
 HWY_INLINE void slice_pairs(const Dot& t, int first) {
   constexpr int kCount = HWY_MIN(2, kVecs);
   const DF d;
   const uint8_t* w = t.w + first * kQuad;
   const ByteRow* rows = t.rows;
   float* HWY_RESTRICT acc = t.acc + first;
-  const float *scale = t.numbers->scale + first, *zero = kZero ? t.numbers->zero + first : nullptr;
+  const float *scale = t.numbers->scale + first, *zero = t.numbers->zero ? t.numbers->zero + first : nullptr;
   const int64_t units = t.units, per_block = t.numbers->per_block;
   int64_t end = HWY_MIN(units, t.numbers->left);
   for (int64_t u = 0; u < units; end = HWY_MIN(units, end + per_block)) {
@@ -433,22 +433,18 @@ HWY_INLINE void slice_pairs(const Dot& t, int first) {
         for (int v = 0; v < kCount; ++v) {
           float* to = acc + r * kPanel + v * kLanes;
           const int at = v * kLanes;
-          hn::StoreU(scaled(dot[r][v], rows[r], u, scale + at, kZero ? zero + at : nullptr, hn::LoadU(d, to)), d, to);
+          hn::StoreU(scaled(dot[r][v], rows[r], u, scale + at, zero ? zero + at : nullptr, hn::LoadU(d, to)), d, to);
         }
     }
     scale += kPanel;
-    if (kZero) zero += kPanel;
+    if (zero) zero += kPanel;
   }
 }
 
 template <int kBits, int kQuads, int kRows, bool kWide>
 HWY_NOINLINE void dot_pairs(const Dot& t) {
-  for (int first = 0; first < kPanel; first += HWY_MIN(2, kVecs) * kLanes) {
-    if (t.numbers->zero)
-      slice_pairs<kBits, kQuads, kRows, kWide, true>(t, first);
-    else
-      slice_pairs<kBits, kQuads, kRows, kWide, false>(t, first);
-  }
+  for (int first = 0; first < kPanel; first += HWY_MIN(2, kVecs) * kLanes)
+    slice_pairs<kBits, kQuads, kRows, kWide>(t, first);
 }
 
 struct Plain {
@@ -769,10 +765,12 @@ HWY_NOINLINE void few_slice(const Slice& s, const float* a, int64_t lda, float* 
   }
 }
 
+// Rows [row, row + kRows).
 template <int kRows>
-HWY_INLINE void few_rows(const GemmNBits& g, const float* a, int64_t p0, int64_t p1) {
+HWY_INLINE void few_rows(const GemmNBits& g, const float* a, int64_t row, int64_t p0, int64_t p1) {
   const NBitsFormat& f = *g.format;
   const int64_t lda = f.groups() * kGroup;
+  a += row * lda;
   HWY_ALIGN float acc[kFewRows * kPanel];
   for (int64_t p = p0; p < p1; ++p) {
     for (float& v : acc) v = 0;
@@ -782,14 +780,20 @@ HWY_INLINE void few_rows(const GemmNBits& g, const float* a, int64_t p0, int64_t
       if (f.bits == 4) few_slice<4, kRows>(s, a + k0, lda, acc);
       if (f.bits == 8) few_slice<8, kRows>(s, a + k0, lda, acc);
     }
-    finish(g, p, acc, kRows, g.c);
+    finish(g, p, acc, kRows, g.c + row * g.ldc);
   }
 }
 
 void few(const GemmNBits& g, const float* a, int64_t p0, int64_t p1) {
-  if (g.m == 1) few_rows<1>(g, a, p0, p1);
-  if (g.m == 2) few_rows<2>(g, a, p0, p1);
-  if (g.m == 3) few_rows<3>(g, a, p0, p1);
+  // Targets that few machines are left with take one row at a time: less code.
+  constexpr bool kSmall = HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_SSE4;
+  if constexpr (kSmall) {
+    for (int64_t row = 0; row < g.m; ++row) few_rows<1>(g, a, row, p0, p1);
+  } else {
+    if (g.m == 1) few_rows<1>(g, a, 0, p0, p1);
+    if (g.m == 2) few_rows<2>(g, a, 0, p0, p1);
+    if (g.m == 3) few_rows<3>(g, a, 0, p0, p1);
+  }
 }
 
 constexpr Kernels kernels = {round_rows, bytes, pack_rows, floats, few};

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/cpu.h"
+#include "kernels/activation.h"
 #include "kernels/conv.h"
 #include "kernels/conv_stage.h"
 #include "kernels/conv_winograd.h"
@@ -19,6 +20,7 @@
 #include "kernels/gemm.h"
 #include "kernels/gemm_generic.h"
 #include "kernels/gemm_i8.h"
+#include "kernels/gemv.h"
 #include "kernels/pool.h"
 #include "kernels/requantize.h"
 #include "kernels/rows.h"
@@ -86,9 +88,9 @@ struct GemmCase {
   int c_kind = 0;  // 0 none, 1 a scalar, 2 a row vector, 3 a column vector, 4 a matrix, 5 the output itself
 };
 
-void check_gemm(Target target, const GemmCase& t) {
+void check_gemm(Target target, const GemmCase& t, bool in_place = false) {
   SCOPED_TRACE(testing::Message() << t.m << "x" << t.n << "x" << t.k << " trans " << t.trans_a << t.trans_b << " c "
-                                  << t.c_kind);
+                                  << t.c_kind << (in_place ? " B in place" : ""));
   Guarded<float> a(t.m * t.k), b(t.n * t.k), packed(static_cast<int64_t>(gemm_packed_bytes(t.n, t.k)) / 4),
       c(t.m * t.n), c_in(t.m * t.n);
   fill_random(a.data(), a.size(), 1);
@@ -103,8 +105,12 @@ void check_gemm(Target target, const GemmCase& t) {
   std::vector<float> first;
   for (int threads : kThreadCounts) {
     for (int64_t i = 0; i < c.size(); ++i) c[i] = t.c_kind == 5 ? c_in[i] : kNan;
-    gemm_f32(target, threads, t.m, t.n, t.k, a.data(), t.trans_a ? t.m : t.k, t.trans_a, packed.data(), c.data(), t.n,
-             e);
+    if (in_place)
+      gemv_f32(target, threads, t.m, t.n, t.k, a.data(), t.k, b.data(), t.trans_b ? t.k : t.n, t.trans_b, c.data(), t.n,
+               e);
+    else
+      gemm_f32(target, threads, t.m, t.n, t.k, a.data(), t.trans_a ? t.m : t.k, t.trans_a, packed.data(), c.data(), t.n,
+               e);
     if (threads == 1) first.assign(c.data(), c.data() + c.size());
     ASSERT_TRUE(same_bits(first.data(), c.data(), c.size())) << threads << " threads";
   }
@@ -133,6 +139,20 @@ TEST_P(OnTarget, GemmEpilogues) {
         for (int c_kind : {0, 1, 2, 3, 4, 5})
           for (GemmActivation activation : {GemmActivation::none, GemmActivation::relu})
             check_gemm(GetParam(), {m, n, k, m == 5, n == 16, {0.5f, -2.0f, nullptr, 0, 0, activation}, c_kind});
+}
+
+TEST_P(OnTarget, FewRowsWithBInPlace) {
+  for (const int64_t m : {1, 2, 3})
+    for (const bool trans_b : {false, true}) {
+      for (const int64_t n : {1, 7, 16, 33, 64, 255, 300})
+        for (const int64_t k : {0, 1, 5, 16, 100, 257}) check_gemm(GetParam(), {m, n, k, false, trans_b}, true);
+      for (const int c_kind : {1, 2, 3, 4, 5}) {
+        GemmEpilogue e{.alpha = 0.5f, .beta = -2.0f};
+        e.activation = GemmActivation::relu;
+        check_gemm(GetParam(), {m, 270, 40, false, trans_b, e, c_kind}, true);
+      }
+      check_gemm(GetParam(), {m, 1000, 9000, false, trans_b}, true);
+    }
 }
 
 TEST_P(OnTarget, GemmLarge) {
@@ -394,6 +414,40 @@ TEST_P(OnTarget, UnaryAccuracy) {
     }
     EXPECT_LE(worst, allowed_ulps(f)) << "op " << op << " at " << x[where] << " gave " << y[where] << " wanted "
                                       << reference(f, x[where]);
+  }
+}
+
+double reference(const Activation& f, double x) {
+  const double v = f.alpha * x + f.beta;
+  switch (f.kind) {
+    case Activation::Kind::leaky_relu: return x < 0 ? f.alpha * x : x;
+    case Activation::Kind::thresholded_relu: return x <= f.alpha ? 0 : x;
+    case Activation::Kind::hard_sigmoid: return v < 0 ? 0 : v > 1 ? 1 : v;
+    case Activation::Kind::hard_swish: return x * (v < 0 ? 0 : v > 1 ? 1 : v);
+    case Activation::Kind::swish: return x / (1 + std::exp(-f.alpha * x));
+  }
+  return 0;
+}
+
+TEST_P(OnTarget, Activations) {
+  constexpr int64_t kCount = 211;
+  Guarded<float> x(kCount), y(kCount);
+  fill_random(x.data(), kCount, 11, -9, 9);
+  x[5] = kNan, x[6] = kInf, x[7] = -0.0f, x[210] = kNan, x[209] = 1.25f;
+  for (int kind = 0; kind < kActivationCount; ++kind) {
+    const Activation f{static_cast<Activation::Kind>(kind), 1.25f, 0.5f};
+    activate_f32(GetParam(), f, x.data(), y.data(), kCount);
+    for (int64_t i = 0; i < kCount; ++i) {
+      const double want = reference(f, x[i]);
+      if (std::isfinite(want))
+        EXPECT_NEAR(y[i], want, 4e-6 * (1 + std::fabs(want))) << kind << " of " << x[i];
+      else
+        EXPECT_EQ(std::isnan(y[i]), std::isnan(want)) << kind << " of " << x[i];
+    }
+    // An element's place, and whether it is replaced, change nothing.
+    std::vector<float> again(x.data() + 1, x.data() + kCount);
+    activate_f32(GetParam(), f, again.data(), again.data(), kCount - 1);
+    EXPECT_EQ(std::memcmp(again.data(), y.data() + 1, (kCount - 1) * sizeof(float)), 0) << kind;
   }
 }
 
@@ -958,7 +1012,7 @@ TEST_P(OnTarget, Pool) {
     for (int64_t o = 0; o < columns.size(); ++o) columns[o] = static_cast<float>(o % 3);
     for (const Pool pool : {Pool::max, Pool::mean}) {
       const int64_t middle = s.out[0] / 2;
-      for (const auto [from, to] : {std::pair{int64_t{0}, middle}, std::pair{middle, s.out[0]}})
+      for (const auto& [from, to] : {std::pair{int64_t{0}, middle}, std::pair{middle, s.out[0]}})
         pool_rows(GetParam(), pool, s, {x.data(), y.data(), from, to, rows.data(), columns.data()}, scratch.data());
       for (int64_t o = 0; o < y.size(); ++o) {
         const int64_t row = o / s.out[1], column = o % s.out[1];

@@ -113,12 +113,12 @@ struct Layout {
 // Sizes of one run, and how it is cut: `rows` of the scores at a time, from all query heads that share a key head.
 struct Sizes {
   static constexpr int64_t kKeyBlock = 256;
-  static constexpr int64_t kFewRows = 32;  // up to here keys and values are used as they lie, without packing
+  static constexpr int64_t kFewRows = 16;  // up to here keys and values are used as they lie, without packing
 
   Sizes(const Params& p, const Shape& q_shape, const Shape& k_shape, const Shape& v_shape, int64_t past_length);
-  // To be filled up to v_size, then cut().
+  // To be filled up to v_size, then cut() for the most keys there may be: with fewer of them less scratch is wanted.
   Sizes() = default;
-  void cut();
+  void cut(int64_t most_keys);
 
   bool few() const { return rows <= kFewRows; }
   int64_t key_blocks() const { return ceil_div(keys, kKeyBlock); }
@@ -134,7 +134,7 @@ struct Sizes {
 // A lane's memory, as offsets in bytes, for computing with elements of `element` bytes.
 struct Workspace {
   Workspace(const Sizes& s, int64_t element);
-  int64_t q, scores, y, decoded, panel, turned, packed_k, packed_v, mask, total;
+  int64_t q, scores, y, factors, decoded, packed_k, packed_v, mask, total;
 };
 
 }  // namespace tessera::attention
