@@ -27,7 +27,7 @@ import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
 from cases import contrib as contrib_cases
-from cases import branches, generation  # noqa: F401: add their cases
+from cases import branches, embeddings, generation, nchwc  # noqa: F401: add their cases
 
 TOLERANCE = {np.dtype("float32"): (1e-4, 1e-5), np.dtype("float64"): (1e-9, 1e-12), np.dtype("float16"): (1e-2, 1e-2)}
 
@@ -180,7 +180,9 @@ def spoil(case, rng):
             name = sorted(case.attributes)[int(rng.integers(len(case.attributes)))]
             value = case.attributes[name]
             odd = ODD[int(rng.integers(len(ODD)))]
-            if isinstance(value, list):
+            if isinstance(value, list) and any(isinstance(v, str) for v in value):
+                case.attributes[name] = ["odd" if rng.random() < 0.5 else v for v in value]
+            elif isinstance(value, list):
                 value = [odd if rng.random() < 0.5 else v for v in value] + [odd] * int(rng.integers(0, 2))
                 case.attributes[name] = value if all(isinstance(v, int) for v in value) else [float(v) for v in value]
             elif isinstance(value, int):
