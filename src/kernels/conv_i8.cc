@@ -37,6 +37,7 @@ constexpr int64_t kWideQuads = 128;          // that are widened to 16 bits at a
 struct Tile {
   const uint8_t* pixels;
   const int8_t* weights;
+  const int32_t* start;  // per row: what is added to every sum
   int64_t quads;
 };
 using Multiply = void(const Tile&, int32_t* product);
@@ -45,8 +46,7 @@ using Multiply = void(const Tile&, int32_t* product);
 struct Finish {
   int rows;
   int64_t count;
-  const int32_t* start;  // per row: added to every sum
-  const int32_t* zero;   // per row: times the pixel's sum, to be taken away; null: none
+  const int32_t* zero;  // per row: times the pixel's sum, to be taken away; null: none
   const int32_t* pixel_sums;
   const float* scale;  // per row
   float y_zero;
@@ -112,7 +112,7 @@ __attribute__((target(HWY_TARGET_STR ",avx512vnni"))) HWY_NOINLINE void multiply
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 3
-    for (int j = 0; j < kPanels; ++j) acc[i][j] = _mm512_setzero_si512();
+    for (int j = 0; j < kPanels; ++j) acc[i][j] = _mm512_set1_epi32(t.start[i]);
   const uint8_t* x = t.pixels;
   const int8_t* w = t.weights;
   for (int64_t q = t.quads; q > 0; --q, x += kPanels * kPanelBytes, w += kRowBytes) {
@@ -145,7 +145,7 @@ HWY_NOINLINE void multiply_pairs(const Tile& t, int32_t* product) {
     for (int first = 0; first < kRows; first += kAtOnce) {
       __m256i acc[kAtOnce][2];
 #pragma GCC unroll 4
-      for (int i = 0; i < kAtOnce; ++i) acc[i][0] = acc[i][1] = _mm256_setzero_si256();
+      for (int i = 0; i < kAtOnce; ++i) acc[i][0] = acc[i][1] = _mm256_set1_epi32(t.start[first + i]);
       const uint8_t* x = t.pixels + p * kPanelBytes;
       const int8_t* w = t.weights + first * kQuad;
       for (int64_t q = t.quads; q > 0; --q, x += kPanels * kPanelBytes, w += kRowBytes) {
@@ -211,7 +211,8 @@ HWY_NOINLINE void multiply_wide(const Tile& t, int32_t* product) {
   const hn::CappedTag<int16_t, 16> d16;
   const hn::Rebind<int8_t, decltype(d16)> d8;
   HWY_ALIGN int16_t wide[kWideQuads * kRowBytes];
-  __builtin_memset(product, 0, kRows * kWide * sizeof(int32_t));
+  for (int row = 0; row < kRows; ++row)
+    for (int i = 0; i < kPanels * kPanel; ++i) product[row * kWide + i] = t.start[row];
   for (int64_t q0 = 0; q0 < t.quads; q0 += kWideQuads) {
     const int64_t quads = HWY_MIN(kWideQuads, t.quads - q0);
     const int8_t* w = t.weights + q0 * kRowBytes;
@@ -235,7 +236,8 @@ HWY_NOINLINE void multiply_wide(const Tile& t, int32_t* product) {
       for (int64_t q = t.quads; q > 0; --q, x += kPanels * kPanelBytes, w += kRowBytes)
         for (int j = 0; j < kPanel; ++j)
           for (int k = 0; k < kQuad; ++k) sums[j] += static_cast<uint32_t>(x[j * kQuad + k] * w[k]);
-      for (int j = 0; j < kPanel; ++j) product[row * kWide + p * kPanel + j] = static_cast<int32_t>(sums[j]);
+      for (int j = 0; j < kPanel; ++j)
+        product[row * kWide + p * kPanel + j] = static_cast<int32_t>(static_cast<uint32_t>(t.start[row]) + sums[j]);
     }
 }
 #endif
@@ -244,7 +246,7 @@ HWY_NOINLINE void multiply_wide(const Tile& t, int32_t* product) {
 template <bool kZeros>
 HWY_INLINE hn::Vec<D32> sums_of(const Finish& f, int row, int64_t at, const int32_t* product) {
   const D32 d;
-  auto v = hn::Add(hn::Load(d, product + row * kWide + at), hn::Set(d, f.start[row]));
+  auto v = hn::Load(d, product + row * kWide + at);
   if (kZeros) v = hn::Sub(v, hn::Mul(hn::Set(d, f.zero[row]), hn::Load(d, f.pixel_sums + at)));
   return v;
 }
@@ -263,6 +265,23 @@ HWY_INLINE void finish_sums(const Finish& f, const int32_t* product) {
   }
 }
 
+// Between the bounds; NaN becomes the lower one.
+HWY_INLINE hn::Vec<DF> bound(hn::Vec<DF> v, hn::Vec<DF> low, hn::Vec<DF> high) {
+#if HWY_TARGET == HWY_AVX3
+  return hn::Min(hn::Max(v, low), high);
+#else
+  return hn::IfThenElse(hn::Gt(v, low), hn::Min(v, high), low);
+#endif
+}
+
+HWY_INLINE hn::Vec<hn::Rebind<uint8_t, D32>> low_bytes(hn::Vec<D32> v) {
+#if HWY_TARGET == HWY_AVX3
+  return hn::U8FromU32(hn::BitCast(hn::RebindToUnsigned<D32>(), v));
+#else
+  return hn::DemoteTo(hn::Rebind<uint8_t, D32>(), hn::And(v, hn::Set(D32(), 0xff)));
+#endif
+}
+
 // The nearest integer to sum * scale, plus zero: bounds are whole numbers, so that it does not matter whether they or
 // the rounding come first. NaN becomes the lowest.
 template <bool kZeros>
@@ -272,16 +291,14 @@ HWY_INLINE void finish_bytes(const Finish& f, const int32_t* product) {
   const hn::Rebind<uint8_t, D32> d8;
   const auto low = hn::Set(df, (f.is_signed ? -128.0f : 0.0f) - f.y_zero),
              high = hn::Set(df, (f.is_signed ? 127.0f : 255.0f) - f.y_zero);
-  // Signed results are shifted up, so that all are unsigned where they are narrowed.
-  const auto zero = hn::Set(d, static_cast<int32_t>(f.y_zero) + (f.is_signed ? 128 : 0));
-  const auto flip = hn::Set(d8, f.is_signed ? 0x80 : 0);
+  const auto zero = hn::Set(d, static_cast<int32_t>(f.y_zero));
   for (int row = 0; row < f.rows; ++row) {
     uint8_t* out = f.bytes + row * f.step;
     const auto scale = hn::Set(df, f.scale[row]);
     const auto narrowed = [&](int64_t at) HWY_ATTR {
       const auto v = hn::Mul(hn::ConvertTo(df, sums_of<kZeros>(f, row, at, product)), scale);
-      const auto bounded = hn::IfThenElse(hn::Gt(v, low), hn::Min(v, high), low);
-      return hn::Xor(hn::DemoteTo(d8, hn::Add(hn::NearestInt(bounded), zero)), flip);
+      const auto bounded = bound(v, low, high);
+      return low_bytes(hn::Add(hn::NearestInt(bounded), zero));
     };
     int64_t at = 0;
     for (; at + kLanes <= f.count; at += kLanes) hn::StoreU(narrowed(at), d8, out + at);
@@ -560,6 +577,7 @@ class Piece {
     const uint32_t x_zero = u(c_.x_zero + (c_.x_signed ? 128 : 0));
     const int32_t* sums = w_.sums(c_.packed, s_.groups) + group_ * w_.blocks * kRows;
     zeros_ = false;
+    std::fill_n(at<int32_t>(room_.start) + begin_ * kRows, (end_ - begin_) * kRows, 0);
     for (int64_t i = begin_ * kRows; i < std::min(w_.rows, end_ * kRows); ++i) {
       const int64_t row = group_ * w_.rows + i;
       const int32_t zero = (c_.w_zero ? c_.w_zero[row * c_.w_zero_step] : 0) - (c_.w_signed ? 0 : 128);
@@ -644,11 +662,11 @@ class Piece {
     f.is_signed = c_.out.is_signed;
     f.step = conv::volume(s_.out);
     for (int64_t b = begin_; b < end_; ++b) {
-      multiply({scratch_, w_.block(c_.packed, group_, b), w_.quads}, product);
+      multiply({scratch_, w_.block(c_.packed, group_, b), at<const int32_t>(room_.start) + b * kRows, w_.quads},
+               product);
       const int64_t row = group_ * w_.rows + b * kRows;
       const int64_t out = (sample_ * s_.out_channels + row) * f.step + first_ + first;
       f.rows = static_cast<int>(std::min<int64_t>(kRows, w_.rows - b * kRows));
-      f.start = at<const int32_t>(room_.start) + b * kRows;
       f.zero = zeros_ ? at<const int32_t>(room_.zero) + b * kRows : nullptr;
       f.scale = c_.out.bytes ? c_.out.scale + row : nullptr;
       f.bytes = c_.out.bytes ? static_cast<uint8_t*>(c_.out.bytes) + out : nullptr;
@@ -670,25 +688,26 @@ class Piece {
   const uint8_t* x_ = nullptr;
 };
 
-// One block of rows. Returns whether no sum of two neighbouring products leaves 16 bits.
-bool pack_block(const Weights& w, const uint8_t* from, uint8_t flip, int64_t rows, int8_t* out, int32_t* sums) {
-  bool narrow = true;
-  for (int64_t r = 0; r < kRows; ++r) {
+// One block of rows, `rows` of which there are; the others are zero already. from: [rows][channels][taps].
+void pack_block(const Weights& w, const uint8_t* from, uint8_t flip, int64_t rows, int8_t* out, int32_t* sums) {
+  for (int64_t r = 0; r < rows; ++r) {
     uint32_t sum = 0;
-    for (int64_t q = 0; q < w.quads; ++q) {
-      int8_t* to = out + q * kRowBytes + r * kQuad;
-      for (int64_t i = 0; i < kQuad; ++i) {
-        const int64_t channel = q / w.taps * kQuad + i;
-        const bool there = r < rows && channel < w.channels;
-        to[i] = there ? static_cast<int8_t>(from[(r * w.channels + channel) * w.taps + q % w.taps] ^ flip) : int8_t{0};
-        sum += static_cast<uint32_t>(static_cast<int32_t>(to[i]));
+    for (int64_t c = 0; c < w.channels; ++c) {
+      int8_t* to = out + c / kQuad * w.taps * kRowBytes + r * kQuad + c % kQuad;
+      for (int64_t t = 0; t < w.taps; ++t, to += kRowBytes) {
+        *to = static_cast<int8_t>(*from++ ^ flip);
+        sum += static_cast<uint32_t>(int32_t{*to});
       }
-      const auto pair = [&](int i) { return std::abs(int{to[i]}) + std::abs(int{to[i + 1]}); };
-      narrow = narrow && std::max(pair(0), pair(2)) <= 32767 / 255;
     }
     sums[r] = static_cast<int32_t>(sum);
   }
-  return narrow;
+}
+
+// Whether no sum of two neighbouring products leaves 16 bits.
+bool is_narrow(const int8_t* w, int64_t n) {
+  int most = 0;
+  for (int64_t i = 0; i < n; i += 2) most = std::max(most, std::abs(int{w[i]}) + std::abs(int{w[i + 1]}));
+  return most <= 32767 / 255;
 }
 
 }  // namespace
@@ -706,8 +725,10 @@ void conv_i8_pack(const ConvShape& s, const void* weights, bool is_signed, void*
     const auto* from = static_cast<const uint8_t*>(weights) + row * w.channels * w.taps;
     auto* to = const_cast<int8_t*>(w.block(packed, group, block));
     auto* sums = const_cast<int32_t*>(w.sums(packed, s.groups)) + chunk * kRows;
-    if (!pack_block(w, from, is_signed ? 0 : 0x80, std::min<int64_t>(kRows, w.rows - block * kRows), to, sums))
-      narrow = false;
+    std::memset(to, 0, static_cast<size_t>(w.block_bytes()));
+    std::fill_n(sums, kRows, 0);
+    pack_block(w, from, is_signed ? 0 : 0x80, std::min<int64_t>(kRows, w.rows - block * kRows), to, sums);
+    if (!is_narrow(to, w.block_bytes())) narrow = false;
   });
   std::memset(packed, 0, Weights::kHead);
   *static_cast<int32_t*>(packed) = narrow;

@@ -11,6 +11,7 @@
 
 #include "base/cpu.h"
 #include "kernels/conv_i8.h"
+#include "kernels/conv_i8_depthwise.h"
 #include "kernels/quantize.h"
 
 namespace tessera {
@@ -124,6 +125,23 @@ void run(Target target, const ConvI8& c) {
   for (int64_t chunk = conv_i8_chunks(*c.shape); chunk-- > 0;) conv_i8_run(target, c, chunk, scratch);
 }
 
+void check_bytes(const ConvShape& s, const ConvI8& c, const std::vector<int32_t>& sums, const uint8_t* y) {
+  const auto per_channel = static_cast<size_t>(volume(s.out));
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const size_t channel = i / per_channel % static_cast<size_t>(s.out_channels);
+    const auto sum = static_cast<float>(sums[i] + c.out.bias[channel]);
+    const float real = std::nearbyint(sum * c.out.scale[channel]) + c.out.zero;
+    const float byte = c.out.is_signed ? std::clamp(real, -128.0f, 127.0f) : std::clamp(real, 0.0f, 255.0f);
+    ASSERT_EQ(byte_of(y, static_cast<int64_t>(i), c.out.is_signed), static_cast<int>(byte)) << i;
+  }
+}
+
+std::vector<int32_t> some_bias(int64_t channels) {
+  std::vector<int32_t> bias(static_cast<size_t>(channels));
+  for (size_t i = 0; i < bias.size(); ++i) bias[i] = static_cast<int32_t>(i * 100) - 700;
+  return bias;
+}
+
 // low, high: of the weights.
 void check_conv(Target target, const Layer& layer, bool x_signed, bool w_signed, bool zeros, int low, int high) {
   const ConvShape s = shape_of(layer);
@@ -150,19 +168,41 @@ void check_conv(Target target, const Layer& layer, bool x_signed, bool w_signed,
   ASSERT_EQ(sums, wanted);
 
   const std::vector<float> scale(static_cast<size_t>(s.out_channels), 0.37f / 512);
-  std::vector<int32_t> bias(static_cast<size_t>(s.out_channels));
-  for (size_t i = 0; i < bias.size(); ++i) bias[i] = static_cast<int32_t>(i * 100) - 700;
+  const std::vector<int32_t> bias = some_bias(s.out_channels);
   Guarded y(static_cast<int64_t>(wanted.size()), 3);
   c.out = {nullptr, y.data(), scale.data(), bias.data(), x_signed ? -7.0f : 9.0f, x_signed};
   run(target, c);
-  const auto per_channel = static_cast<size_t>(volume(s.out));
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const size_t channel = i / per_channel % bias.size();
-    const float real = std::nearbyint(static_cast<float>(wanted[i] + bias[channel]) * scale[channel]) + c.out.zero;
-    const int byte = static_cast<int>(x_signed ? std::clamp(real, -128.0f, 127.0f) : std::clamp(real, 0.0f, 255.0f));
-    ASSERT_EQ(byte_of(y.data(), static_cast<int64_t>(i), x_signed), byte) << i;
-  }
+  check_bytes(s, c, wanted, y.data());
 }
+
+void check_depthwise(Target target, const Layer& layer, bool x_signed, bool w_signed, bool zeros) {
+  const ConvShape s = shape_of(layer);
+  if (!conv_i8_depthwise_takes(target, s)) return;
+  Guarded x(s.batch * s.channels * volume(s.in), 1), w(s.channels * volume(s.kernel), 2);
+  Operands o{x.data(), w.data(), x_signed, w_signed, x_signed ? -3 : 140, {zeros ? 5 : 0}};
+  const std::vector<float> scale(static_cast<size_t>(s.out_channels), 0.0037f);
+  const std::vector<int32_t> bias = some_bias(s.out_channels), wanted = plain_sums(s, o);
+  Guarded y(static_cast<int64_t>(wanted.size()), 3),
+      scratch(static_cast<int64_t>(conv_i8_depthwise_scratch_bytes(s)), 4);
+  ConvI8 c;
+  c.shape = &s;
+  c.x = x.data();
+  c.x_signed = x_signed;
+  c.x_zero = o.x_zero;
+  c.w_signed = w_signed;
+  c.w_zero = o.w_zero.data();
+  c.out = {nullptr, y.data(), scale.data(), bias.data(), x_signed ? -7.0f : 9.0f, x_signed};
+  for (int64_t i = 0; i < conv_i8_depthwise_chunks(s); ++i) conv_i8_depthwise_run(c, w.data(), i, scratch.data());
+  check_bytes(s, c, wanted, y.data());
+}
+
+constexpr Layer kDepthwise[] = {
+    {2, 5, 5, 5, {1, 7, 7}, {1, 5, 5}, {1, 1, 1}, {1, 1, 1}, {0, 2, 2}},
+    {1, 20, 20, 20, {1, 9, 7}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+    {1, 3, 3, 3, {1, 30, 33}, {1, 3, 3}, {1, 2, 2}, {1, 1, 1}, {0, 1, 1}},
+    {1, 18, 18, 18, {1, 17, 70}, {1, 4, 8}, {1, 3, 4}, {1, 1, 1}, {0, 0, 3}},
+    {1, 2, 2, 2, {1, 1, 100}, {1, 1, 7}, {1, 1, 1}, {1, 1, 1}, {0, 0, 9}},
+};
 
 constexpr Layer kLayers[] = {
     {1, 4, 8, 1, {1, 1, 16}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}},
@@ -192,6 +232,15 @@ TEST_P(Bytes, Convolution) {
     check_conv(GetParam(), l, false, true, false, -64, 63);
     if (HasFatalFailure()) return;
   }
+}
+
+TEST_P(Bytes, OneFilterPerChannel) {
+  for (const Layer& l : kDepthwise)
+    for (int form = 0; form < 8; ++form) {
+      SCOPED_TRACE(testing::Message() << "kernel " << l.kernel[1] << "x" << l.kernel[2] << ", form " << form);
+      check_depthwise(GetParam(), l, form & 1, form & 2, form & 4);
+      if (HasFatalFailure()) return;
+    }
 }
 
 float quotient(const ByteScale& to, float x) {

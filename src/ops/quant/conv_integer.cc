@@ -1,6 +1,7 @@
 // ConvInteger, QLinearConv: convolutions of 8-bit integers, kept in 32 bits or quantized.
 #include "core/convert.h"
 #include "kernels/conv_i8.h"
+#include "kernels/conv_i8_depthwise.h"
 #include "kernels/conv_stage.h"
 #include "kernels/quantize.h"
 #include "kernels/requantize.h"
@@ -61,14 +62,26 @@ struct Operands {
   int w, x_zero, w_zero;
 };
 
-// All but those with one filter for each channel. `bytes`: what the sums are quantized to, or null for sums.
-Status convolve(Call& call, const ConvShape& s, const Operands& in, const ConvI8Output& out) {
+// `w_zero` holds the zero points of the weights.
+ConvI8 operands(const Call& call, const ConvShape& s, const Operands& in, const std::vector<int32_t>& w_zero,
+                const ConvI8Output& out) {
   ConvI8 c;
   c.shape = &s;
   c.x = call.in(kX);
   c.x_signed = call.dtype(kX) == DType::i8;
-  c.w_signed = call.dtype(in.w) == DType::i8;
+  c.x_zero = static_cast<int32_t>(integer_at(call, in.x_zero, 0));
   c.packed = call.packed(in.w);
+  c.w_signed = call.dtype(in.w) == DType::i8;
+  c.w_zero = w_zero.data();
+  c.w_zero_step = w_zero.size() > 1;
+  c.out = out;
+  return c;
+}
+
+// All but those with one filter for each channel.
+Status convolve(Call& call, const ConvShape& s, const Operands& in, const ConvI8Output& out) {
+  const std::vector<int32_t> w_zero = zero_points(call, in.w_zero);
+  ConvI8 c = operands(call, s, in, w_zero, out);
   Tensor own;
   if (!c.packed) {
     TRY_ASSIGN(room, Tensor::allocate(DType::u8, Shape{static_cast<int64_t>(conv_i8_packed_bytes(s))}));
@@ -76,11 +89,6 @@ Status convolve(Call& call, const ConvShape& s, const Operands& in, const ConvI8
     conv_i8_pack(s, call.in(in.w), c.w_signed, own.mutable_data(), call.threads());
     c.packed = own.data();
   }
-  const std::vector<int32_t> x_zero = zero_points(call, in.x_zero), w_zero = zero_points(call, in.w_zero);
-  c.x_zero = x_zero[0];
-  c.w_zero = w_zero.data();
-  c.w_zero_step = w_zero.size() > 1;
-  c.out = out;
   call.parallel(conv_i8_chunks(s), [&](int64_t chunk, int lane) {
     if (!call.cancelled()) conv_i8_run(call.target(), c, chunk, call.scratch<std::byte>(lane));
   });
@@ -184,6 +192,14 @@ Status compute_qlinear(const ConvParams& p, Call& call) {
   out.zero = static_cast<float>(integer_at(call, kYZero, 0));
   out.is_signed = call.out_dtype(0) == DType::i8;
   if (!Depthwise::takes(s)) return convolve(call, s, kIn, out);
+  if (conv_i8_depthwise_takes(call.target(), s)) {
+    const std::vector<int32_t> w_zero = zero_points(call, kWZero);
+    const ConvI8 c = operands(call, s, kIn, w_zero, out);
+    call.parallel(conv_i8_depthwise_chunks(s), [&](int64_t chunk, int lane) {
+      if (!call.cancelled()) conv_i8_depthwise_run(c, call.in(kW), chunk, call.scratch<std::byte>(lane));
+    });
+    return call.cancelled() ? call.stopped() : Status{};
+  }
   const int64_t pixels = conv::volume(s.out);
   return convolve_depthwise(call, s, kIn, [&](int64_t b, int64_t c, const int32_t* sums) {
     const Requantize r{&scale[static_cast<size_t>(c)], 0, out.bias ? out.bias[c] : 0, out.zero, out.is_signed};
@@ -195,7 +211,8 @@ template <int W>
 int64_t scratch(const void* params, const ScratchCall& in) {
   if (in[W]->count() == 0) return 0;
   const ConvShape s = conv_shape(*static_cast<const ConvParams*>(params), *in[0], *in[W]);
-  return Depthwise::takes(s) ? Depthwise(s).end : static_cast<int64_t>(conv_i8_scratch_bytes(s));
+  if (!Depthwise::takes(s)) return static_cast<int64_t>(conv_i8_scratch_bytes(s));
+  return std::max(Depthwise(s).end, static_cast<int64_t>(conv_i8_depthwise_scratch_bytes(s)));
 }
 
 // The part of the shape that weights know.
