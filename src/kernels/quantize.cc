@@ -35,62 +35,79 @@ using I = hn::Rebind<int32_t, D>;
 using V = hn::Vec<D>;
 constexpr int64_t kLanes = hn::MaxLanes(D());
 
-HWY_INLINE V load(const ByteScale& from, const uint8_t* x) {
-  const D d;
-  const I i;
-  const auto wide = from.is_signed
-                        ? hn::PromoteTo(i, hn::LoadU(hn::Rebind<int8_t, D>(), reinterpret_cast<const int8_t*>(x)))
-                        : hn::PromoteTo(i, hn::LoadU(hn::Rebind<uint8_t, D>(), x));
-  return hn::Mul(hn::Sub(hn::ConvertTo(d, wide), hn::Set(d, from.zero)), hn::Set(d, from.scale));
-}
+// By value: what is written to memory may not change it.
+class Dequantizer {
+ public:
+  explicit HWY_INLINE Dequantizer(const ByteScale& from)
+      : scale_(hn::Set(D(), from.scale)), zero_(hn::Set(D(), from.zero)), is_signed_(from.is_signed) {}
+  HWY_INLINE V load(const uint8_t* x) const {
+    const D d;
+    const I i;
+    const auto wide = is_signed_
+                          ? hn::PromoteTo(i, hn::LoadU(hn::Rebind<int8_t, D>(), reinterpret_cast<const int8_t*>(x)))
+                          : hn::PromoteTo(i, hn::LoadU(hn::Rebind<uint8_t, D>(), x));
+    return hn::Mul(hn::Sub(hn::ConvertTo(d, wide), zero_), scale_);
+  }
+
+ private:
+  V scale_, zero_;
+  bool is_signed_;
+};
 
 // Quotients are taken as products with the reciprocal, and as such only where that is too near to a half to tell.
 class Quantizer {
  public:
   explicit HWY_INLINE Quantizer(const ByteScale& to)
-      : scale_(to.scale),
-        inverse_(to.scale > 0x1p-100f && to.scale < 0x1p100f ? 1.0f / to.scale : 0.0f),
-        zero_(to.zero),
-        low_((to.is_signed ? -128.0f : 0.0f) - to.zero),
-        high_((to.is_signed ? 127.0f : 255.0f) - to.zero),
-        is_signed_(to.is_signed) {}
+      : divides_(!(to.scale > 0x1p-100f && to.scale < 0x1p100f)),
+        scale_(to.scale),
+        inverse_(hn::Set(D(), divides_ ? 0.0f : 1.0f / to.scale)),
+        low_(hn::Set(D(), (to.is_signed ? -128.0f : 0.0f) - to.zero)),
+        high_(hn::Set(D(), (to.is_signed ? 127.0f : 255.0f) - to.zero)),
+        zero_(hn::Set(I(), static_cast<int32_t>(to.zero))) {}
 
   HWY_INLINE void store(V v, uint8_t* out) const {
     // Bounded products are less than 2^-13 away from the quotients.
-    constexpr float kClear = 0.499f;
+    constexpr float kClear = 0.4998f;
     const D d;
-    const I i;
-    auto bounded = bound(hn::Mul(v, hn::Set(d, inverse_)));
-    auto near = hn::Round(bounded);
-    const auto unclear = hn::Gt(hn::Abs(hn::Sub(bounded, near)), hn::Set(d, kClear));
-    if (HWY_UNLIKELY(inverse_ == 0.0f || !hn::AllFalse(d, unclear)))
-      near = hn::Round(bound(hn::Div(v, hn::Set(d, scale_))));
-    const auto whole = hn::ConvertTo(i, hn::Add(near, hn::Set(d, zero_)));
-    if (is_signed_)
-      hn::StoreU(hn::DemoteTo(hn::Rebind<int8_t, D>(), whole), hn::Rebind<int8_t, D>(), reinterpret_cast<int8_t*>(out));
-    else
-      hn::StoreU(hn::DemoteTo(hn::Rebind<uint8_t, D>(), whole), hn::Rebind<uint8_t, D>(), out);
+    const V bounded = bound(hn::Mul(v, inverse_));
+    auto near = hn::NearestInt(bounded);
+    const auto unclear = hn::Gt(hn::Abs(hn::Sub(bounded, hn::ConvertTo(d, near))), hn::Set(d, kClear));
+    if (HWY_UNLIKELY(divides_ || !hn::AllFalse(d, unclear)))
+      near = hn::NearestInt(bound(hn::Div(v, hn::Set(d, scale_))));
+    hn::StoreU(low_bytes(hn::Add(near, zero_)), hn::Rebind<uint8_t, D>(), out);
   }
 
  private:
   HWY_INLINE V bound(V q) const {
-    const D d;
-    const V low = hn::Set(d, low_);
-    return hn::IfThenElse(hn::Gt(q, low), hn::Min(q, hn::Set(d, high_)), low);
+#if HWY_TARGET == HWY_AVX3
+    return hn::Min(hn::Max(q, low_), high_);  // NaN becomes the second operand
+#else
+    return hn::IfThenElse(hn::Gt(q, low_), hn::Min(q, high_), low_);
+#endif
   }
-  float scale_, inverse_, zero_, low_, high_;
-  bool is_signed_;
+  static HWY_INLINE hn::Vec<hn::Rebind<uint8_t, D>> low_bytes(hn::Vec<I> v) {
+#if HWY_TARGET == HWY_AVX3
+    return hn::U8FromU32(hn::BitCast(hn::RebindToUnsigned<I>(), v));
+#else
+    return hn::DemoteTo(hn::Rebind<uint8_t, D>(), hn::And(v, hn::Set(I(), 0xff)));
+#endif
+  }
+  bool divides_;
+  float scale_;
+  V inverse_, low_, high_;
+  hn::Vec<I> zero_;
 };
 
-void dequantize(const ByteScale& from, const uint8_t* x, int64_t n, float* out) {
+void dequantize(const ByteScale& scale, const uint8_t* x, int64_t n, float* out) {
   const D d;
+  const Dequantizer from(scale);
   int64_t k = 0;
-  for (; k + kLanes <= n; k += kLanes) hn::StoreU(load(from, x + k), d, out + k);
+  for (; k + kLanes <= n; k += kLanes) hn::StoreU(from.load(x + k), d, out + k);
   if (k == n) return;
   uint8_t rest[kLanes] = {};
   HWY_ALIGN float floats[kLanes];
   for (int64_t j = 0; j < n - k; ++j) rest[j] = x[k + j];
-  hn::Store(load(from, rest), d, floats);
+  hn::Store(from.load(rest), d, floats);
   for (int64_t j = 0; j < n - k; ++j) out[k + j] = floats[j];
 }
 
@@ -107,25 +124,41 @@ void quantize(const ByteScale& scale, const float* x, int64_t n, uint8_t* out) {
   for (int64_t j = 0; j < n - k; ++j) out[k + j] = rest[j];
 }
 
-// One block of an operand's elements, `count` of them from element k on.
-HWY_INLINE V operand(const ByteOperand& o, int64_t k, int64_t count) {
-  const auto* x = static_cast<const uint8_t*>(o.data);
-  if (o.step == 1 && count == kLanes) return load(o.scale, x + k);
-  uint8_t some[kLanes] = {};
-  for (int64_t j = 0; j < count; ++j) some[j] = x[(k + j) * o.step];
-  return load(o.scale, some);
-}
+// Elements of an operand.
+class Operand {
+ public:
+  explicit HWY_INLINE Operand(const ByteOperand& o)
+      : from_(o.scale), data_(static_cast<const uint8_t*>(o.data)), each_(o.step != 0) {
+    uint8_t same[kLanes];
+    for (uint8_t& v : same) v = *data_;
+    one_ = from_.load(same);
+  }
+  HWY_INLINE V at(int64_t k) const { return each_ ? from_.load(data_ + k) : one_; }
+  // Less than a vector of them.
+  HWY_INLINE V some(int64_t k, int64_t count) const {
+    uint8_t rest[kLanes] = {};
+    for (int64_t j = 0; each_ && j < count; ++j) rest[j] = data_[k + j];
+    return each_ ? from_.load(rest) : one_;
+  }
+
+ private:
+  Dequantizer from_;
+  const uint8_t* data_;
+  bool each_;
+  V one_;
+};
 
 template <class F>
-HWY_INLINE void each(const ByteOperand& a, const ByteOperand& b, const ByteScale& scale, int64_t n, uint8_t* out, F f) {
+HWY_INLINE void each(const ByteOperand& first, const ByteOperand& second, const ByteScale& scale, int64_t n,
+                     uint8_t* out, F f) {
+  if (n <= 0) return;
   const Quantizer to(scale);
-  const V one_a = operand(a, 0, a.step == 0 ? kLanes : 0), one_b = operand(b, 0, b.step == 0 ? kLanes : 0);
+  const Operand a(first), b(second);
   int64_t k = 0;
-  for (; k + kLanes <= n; k += kLanes)
-    to.store(f(a.step ? operand(a, k, kLanes) : one_a, b.step ? operand(b, k, kLanes) : one_b), out + k);
+  for (; k + kLanes <= n; k += kLanes) to.store(f(a.at(k), b.at(k)), out + k);
   if (k == n) return;
   uint8_t rest[kLanes];
-  to.store(f(a.step ? operand(a, k, n - k) : one_a, b.step ? operand(b, k, n - k) : one_b), rest);
+  to.store(f(a.some(k, n - k), b.some(k, n - k)), rest);
   for (int64_t j = 0; j < n - k; ++j) out[k + j] = rest[j];
 }
 
