@@ -22,19 +22,6 @@
 namespace tessera {
 namespace conv {
 
-// Some output channels of a group times a block of gathered pixels, over one step of k.
-struct Product {
-  const float* w;        // panels of 16 output channels, [k][16] each, at this step's first k
-  int64_t panel;         // elements from one panel to the next
-  int64_t m0, m1;        // output channels; m0 starts a panel
-  const float* patches;  // [k][row], `columns` pixels each
-  int64_t row, columns, k;
-  float* y;  // pixel 0 of the block in output channel 0 of the group
-  int64_t pixels;
-  const GemmEpilogue* epilogue;
-  bool first, last;
-};
-
 // y[channel][pixel] = activation(c[pixel][channel] + bias[channel]).
 struct Spread {
   const float* c;
@@ -56,7 +43,7 @@ struct Taps {
 };
 
 struct Kernels {
-  void (*product)(const Product&);
+  ProductKernel* product;
   RowsKernel* rows;
   void (*spread)(const Spread&);
   void (*taps)(const Taps&);
@@ -519,6 +506,8 @@ void run_product(Target target, int threads, const Call& call) {
 }
 
 }  // namespace
+
+conv::ProductKernel* conv::product_kernel(Target target) { return choose_kernels(kTable, target).product; }
 
 size_t conv_packed_bytes(const ConvShape& s) {
   const int64_t taps = taps_of(s);
