@@ -98,7 +98,9 @@ class Node:
         shutil.copy(HERE / "node" / "program.js", self.folder)
 
     def run(self, library):
-        return count_lines(call(["node", "program.js", cases()], self.folder, LD_LIBRARY_PATH=library.parent))
+        # Its binding is linked with the library of its own version alone, which lies beside it.
+        path = {"LD_LIBRARY_PATH": library.parent} if library == OURS else {}
+        return count_lines(call(["node", "program.js", cases()], self.folder, **path))
 
 
 class Java:
@@ -216,7 +218,7 @@ def try_client(client):
     except (Missing, RuntimeError, subprocess.TimeoutExpired) as error:
         row.note = str(error)
         return row
-    notes = [f"ONNX Runtime fails: {f}" for f in row.theirs.failures] + [f"Tessera fails: {f}" for f in row.ours.failures]
+    notes = [f"{who} fails: {f[:200]}" for who, count in (("ONNX Runtime", row.theirs), ("Tessera", row.ours)) for f in count.failures]
     row.note = "; ".join(notes)
     return row
 
@@ -251,7 +253,7 @@ def main():
         print(f"{CLIENTS[key].name} ...", file=sys.stderr, flush=True)
         rows.append(try_client(CLIENTS[key]))
         if rows[-1].note:
-            print(f"  {rows[-1].note[:400]}", file=sys.stderr, flush=True)
+            print(f"  {rows[-1].note[:1000]}", file=sys.stderr, flush=True)
     print(table(rows))
     if options.write:
         write_page(options.write, table(rows))
