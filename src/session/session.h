@@ -60,10 +60,11 @@ class Session {
 
  private:
   Session() = default;
-  // Where a model comes from. The folder is empty for one from memory.
+  // Where a model comes from: the folder it was named in, and the one where it lies if that is a link. Both are empty
+  // for one from memory.
   struct Source {
     BytesPtr bytes;
-    std::string folder, name;
+    std::string folder, home, name;
   };
   static Result<std::shared_ptr<Session>> create(const Source& source, const SessionOptions& options);
   static Result<ExternalData> external_data(const SessionOptions& options, std::shared_ptr<Folder> folder);
