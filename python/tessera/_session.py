@@ -240,14 +240,21 @@ class Session:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """session(x, y), session([x, y]), session({"x": x}) or session(x=x): one output itself, several as a list."""
-        if len(args) == 1 and isinstance(args[0], Mapping) and self._inputs_meta[0]._type[0] != "map":
+        first = self._inputs_meta[0]._type[0] if self._inputs_meta else ""
+        if len(args) == 1 and isinstance(args[0], Mapping) and first != "map":
             feed = {**args[0], **kwargs}
         else:
-            if len(args) == 1 and isinstance(args[0], (list, tuple)) and len(args[0]) == len(self._inputs_meta) > 1:
+            if len(args) == 1 and first != "sequence" and self._is_list_of_inputs(args[0]):
                 args = tuple(args[0])
             feed = {**self._feed(args), **kwargs}
         results = self.run(None, feed)
         return results[0] if len(results) == 1 else results
+
+    def _is_list_of_inputs(self, given):
+        """Whether a list is one of inputs; one of numbers, for a model with a single input, is that input."""
+        if not isinstance(given, (list, tuple)) or len(given) != len(self._inputs_meta):
+            return False
+        return len(given) > 1 or hasattr(given[0], "__array__") or isinstance(given[0], OrtValue)
 
     def io_binding(self) -> IOBinding:
         """Inputs and outputs that stay in place from run to run."""

@@ -53,6 +53,14 @@ def test_ways_to_run(session, call):
     np.testing.assert_array_equal(call(session), X + X)
 
 
+def test_lists_for_a_single_input():
+    session = tessera.InferenceSession(one_node("Relu", [tensor("x", [2])], [tensor("y", [2])]))
+    x = np.array([-1, 1], np.float32)
+    for given in (x, [x], (x,), [-1, 1], {"x": x}, [tessera.OrtValue.ortvalue_from_numpy(x)]):
+        np.testing.assert_array_equal(session(given), [0, 1])
+    np.testing.assert_array_equal(session.run(None, [x])[0], [0, 1])
+
+
 def test_file_and_path(tmp_path, session):
     path = tmp_path / "model.onnx"
     path.write_bytes(add())
