@@ -3,6 +3,7 @@
 
 #include "ops/op.h"
 #include "ops/resolve.h"
+#include "session/edit_model.h"
 #include "session/load_steps.h"
 
 namespace tessera {
@@ -56,6 +57,10 @@ Status save_as_asked(const BytesPtr&, ExternalData&, const std::string&, const S
                      std::vector<std::string>&) {
   if (options.optimized_model_path.empty()) return {};
   return not_implemented("this library is built without writing models");
+}
+
+Result<BytesPtr> write_edited(const Model&, std::map<std::string, BytesPtr>&) {
+  return not_implemented("this library is built without making models; use the full library");
 }
 
 Status write_packs_of(const Plan&, const std::string&, const Workers&) {
