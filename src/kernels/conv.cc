@@ -17,6 +17,7 @@
 #include "hwy/highway.h"
 #include "kernels/conv_stage-inl.h"
 #include "kernels/gemm_tile-inl.h"
+#include "kernels/turn-inl.h"
 
 #ifndef TESSERA_KERNELS_CONV_SHARED_
 #define TESSERA_KERNELS_CONV_SHARED_
@@ -118,58 +119,62 @@ void rows(const conv::Rows& p) {
   }
 }
 
-HWY_INLINE float finished(const conv::Spread& s, int64_t row, int64_t channel) {
-  const float v = s.c[row * s.ldc + channel] + (s.bias ? s.bias[channel] : 0.0f);
-  return s.relu && v < 0.0f ? 0.0f : v;
-}
-
-#if HWY_TARGET != HWY_SCALAR
-// Four rows of the channels of one vector: block[q * lanes + 4 * b + i] = row i of channel 4 * b + q.
-HWY_INLINE void turn(const float* c, int64_t ldc, float* HWY_RESTRICT block) {
-  const D d;
-  const hn::RepartitionToWide<D> pairs;
-  const V a0 = hn::LoadU(d, c), a1 = hn::LoadU(d, c + ldc), a2 = hn::LoadU(d, c + 2 * ldc),
-          a3 = hn::LoadU(d, c + 3 * ldc);
-  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, a0, a1)),
-             high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, a0, a1)),
-             low23 = hn::BitCast(pairs, hn::InterleaveLower(d, a2, a3)),
-             high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, a2, a3));
-  hn::Store(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, block);
-  hn::Store(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d, block + tile::kLanes);
-  hn::Store(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d, block + 2 * tile::kLanes);
-  hn::Store(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d, block + 3 * tile::kLanes);
-}
-
-// Whole groups of four rows; returns how many rows that are.
-HWY_INLINE int64_t spread_fours(const conv::Spread& s) {
-  using D4 = hn::CappedTag<float, 4>;
-  const D4 d4;
-  const auto zero = hn::Zero(d4);
-  HWY_ALIGN float block[4 * kPanelWidth];
-  const int64_t rows = s.rows / 4 * 4;
-  for (int64_t first = 0; first < s.channels; first += tile::kLanes) {
-    const int64_t count = HWY_MIN(tile::kLanes, s.channels - first);
-    for (int64_t r = 0; r < rows; r += 4) {
-      turn(s.c + r * s.ldc + first, s.ldc, block);
-      for (int64_t i = 0; i < count; ++i) {
-        auto v = hn::Load(d4, block + i % 4 * tile::kLanes + i / 4 * 4);
-        if (s.bias) v = hn::Add(v, hn::Set(d4, s.bias[first + i]));
-        if (s.relu) v = hn::IfThenElse(hn::Lt(v, zero), zero, v);
-        hn::StoreU(v, d4, s.y + (first + i) * s.pixels + r);
-      }
+#if HWY_TARGET == HWY_SCALAR
+void spread(const conv::Spread& s) {
+  for (int64_t channel = 0; channel < s.channels; ++channel)
+    for (int64_t r = 0; r < s.rows; ++r) {
+      const float v = s.c[r * s.ldc + channel] + (s.bias ? s.bias[channel] : 0.0f);
+      s.y[channel * s.pixels + r] = s.relu && v < 0.0f ? 0.0f : v;
     }
-  }
-  return rows;
 }
 #else
-HWY_INLINE int64_t spread_fours(const conv::Spread&) { return 0; }
-#endif
+// The finished channels of a vector, for one row of c. Read beyond the last channel, up to a whole panel.
+struct FinishedRows {
+  const float* c;
+  int64_t ldc;
+  V bias;
+  bool add, relu;
+  HWY_INLINE V at(int64_t row) const {
+    V v = hn::LoadU(D(), c + row * ldc);
+    if (add) v = hn::Add(v, bias);
+    return relu ? tile::relu(v) : v;
+  }
+};
+
+// Squares of the rows of whole vectors of channels; returns how many rows that are.
+HWY_NOINLINE int64_t spread_squares(const FinishedRows& from, int64_t rows, float* y, int64_t pixels) {
+  int64_t r = 0;
+  for (; r + tile::kLanes <= rows; r += tile::kLanes) {
+    V v[tile::kLanes];
+#pragma GCC unroll 16
+    for (int i = 0; i < tile::kLanes; ++i) v[i] = from.at(r + i);
+    turn::turn_square(v);
+#pragma GCC unroll 16
+    for (int i = 0; i < tile::kLanes; ++i) hn::StoreU(v[i], D(), y + i * pixels + r);
+  }
+  return r;
+}
 
 void spread(const conv::Spread& s) {
-  const int64_t done = spread_fours(s);
-  for (int64_t channel = 0; channel < s.channels && done < s.rows; ++channel)
-    for (int64_t r = done; r < s.rows; ++r) s.y[channel * s.pixels + r] = finished(s, r, channel);
+  const D d;
+  HWY_ALIGN float some[kPanelWidth] = {};
+  for (int64_t first = 0; first < s.channels; first += tile::kLanes) {
+    const int64_t count = HWY_MIN(tile::kLanes, s.channels - first);
+    for (int64_t i = 0; s.bias && i < count; ++i) some[i] = s.bias[first + i];
+    const FinishedRows from{s.c + first, s.ldc, hn::Load(d, some), s.bias != nullptr, s.relu};
+    float* y = s.y + first * s.pixels;
+    int64_t r = count == tile::kLanes ? spread_squares(from, s.rows, y, s.pixels) : 0;
+    for (; r + 4 <= s.rows; r += 4) {
+      V v[4] = {from.at(r), from.at(r + 1), from.at(r + 2), from.at(r + 3)};
+      turn::store_four(v, y + r, s.pixels, count, 4);
+    }
+    for (; r < s.rows; ++r) {
+      hn::Store(from.at(r), d, some);
+      for (int64_t i = 0; i < count; ++i) y[i * s.pixels + r] = some[i];
+    }
+  }
 }
+#endif
 
 // Whole vectors of DD: what is written beyond a row's end, its successor writes again.
 template <class DD>
