@@ -21,7 +21,7 @@ struct Case {
   std::string group, name, op;
   std::vector<int64_t> x, w, y;
   DType x_type = DType::f32, w_type = DType::f32, y_type = DType::f32;
-  std::vector<ir::Attribute> attributes;
+  std::vector<ir::Attribute> attributes = {};
   double operations = 0;   // multiply-adds, twice
   int64_t read_bytes = 0;  // of weights, if reading them may be the limit
   std::string domain = {};

@@ -31,6 +31,11 @@ std::string json(std::string_view text) {
 Profiler::Profiler(const std::string& prefix, int64_t start_ns)
     : path_(prefix + timestamp() + ".json"), start_ns_(start_ns) {}
 
+// Nobody is left to be told of an error.
+Profiler::~Profiler() {
+  if (!written_) (void)finish();
+}
+
 void Profiler::add(const Profile& run, int64_t run_start_ns) {
   std::lock_guard lock(mutex_);
   events_.push_back({"model_run", "", run_start_ns - start_ns_, run.total_ns});
@@ -49,6 +54,7 @@ Result<std::string> Profiler::finish() {
     text += "}}";
   }
   TRY(write_file(path_, text + "\n]\n"));
+  written_ = true;
   return path_;
 }
 

@@ -20,6 +20,7 @@ class Case:
     constants: set = dataclasses.field(default_factory=set)  # inputs that are always constants
     variables: set = dataclasses.field(default_factory=set)  # inputs that never are
     domain: str = "com.microsoft"
+    shared: dict = dataclasses.field(default_factory=dict)  # input: the output that has to lie where it does
 
 
 def case(function):
