@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 struct Options {
   std::vector<std::string> inputs;  // models and configurations
-  std::string out, source = TESSERA_SOURCE, build, targets = "avx2";
+  std::string out, source = TESSERA_SOURCE, build, library, targets = "avx2";
   int jobs = 0;
   bool list_only = false;
 
@@ -156,13 +156,13 @@ Status deliver(const Options& o, const std::string& name, const char* what_to_st
   return {};
 }
 
-Status prove(const Options& o) {
-  TRY_ASSIGN(library, OtherLibrary::open(o.out + "/libtessera_minimal.so"));
-  for (const std::string& path : o.inputs) {
-    if (!is_model(path)) continue;
-    Result<int> runs = library->prove(path);
-    if (!runs.ok()) return runs.take_status().in(quote(path));
-    std::printf("%s: %d run%s through it, the same answers as the full library's\n", path.c_str(), *runs,
+Status prove(const Options& o, const std::string& path) {
+  TRY_ASSIGN(library, OtherLibrary::open(path));
+  for (const std::string& model : o.inputs) {
+    if (!is_model(model)) continue;
+    Result<int> runs = library->prove(model);
+    if (!runs.ok()) return runs.take_status().in(quote(model));
+    std::printf("%s: %d run%s through it, the same answers as the full library's\n", model.c_str(), *runs,
                 *runs == 1 ? "" : "s");
   }
   return {};
@@ -179,6 +179,8 @@ std::string types_in(const OperatorList& list) {
 }
 
 Status trim(const Options& o) {
+  if (!o.library.empty()) return prove(o, o.library);
+  if (o.out.empty()) return invalid("-o DIR is missing: the folder for what is made");
   TRY_ASSIGN(files, OperatorFiles::read(o.source));
   TRY_ASSIGN(list, gather(o, files));
   TRY(write_lists(o, list, files));
@@ -188,7 +190,7 @@ Status trim(const Options& o) {
   TRY(build(o));
   TRY(deliver(o, "libtessera_minimal.so", "--strip-all"));
   TRY(deliver(o, "libtessera_minimal.a", "--strip-debug"));
-  return prove(o);
+  return prove(o, o.out + "/libtessera_minimal.so");
 }
 
 }  // namespace
@@ -205,11 +207,12 @@ void add_trim(CLI::App& app, int& exit_code) {
       "Examples:\n  tessera trim model.onnx -o small\n  tessera trim a.onnx b.ort more.config -o small --jobs 2\n"
       "  tessera trim --list-only model.onnx -o small\n");
   cmd->add_option("inputs", o->inputs, "Models and lists of operators")->required()->check(CLI::ExistingFile);
-  cmd->add_option("-o,--output", o->out, "Folder for what is made")->required();
+  cmd->add_option("-o,--output", o->out, "Folder for what is made");
   cmd->add_option("--source", o->source, "Tessera's sources (default: what this command was built from)");
   cmd->add_option("--build", o->build, "Folder to build in (default: DIR/build); kept, so the next time is quick");
   cmd->add_option("--targets", o->targets, "CPU targets of the kernels")->check(CLI::IsMember({"avx2", "all"}));
   cmd->add_option("--jobs", o->jobs, "Compilers at a time (default: all cores)")->check(CLI::Range(1, 1024));
+  cmd->add_option("--prove", o->library, "Build nothing; run the models through this library instead");
   cmd->add_flag("--list-only", o->list_only, "Write the lists and build nothing");
   cmd->callback([o, &exit_code] {
     const Status s = trim(*o);
