@@ -217,6 +217,78 @@ TEST_P(ExtendTest, ReadsAFile) {
   bad(editor().CreateModelEditorSession(lib().env, "/nowhere/model.onnx", o.get(), &made), ORT_NO_SUCHFILE, "nowhere");
 }
 
+// y = c ? x + w : x - w, where both branches take x and w from outside.
+std::string branching() {
+  const auto branch = [](const char* op) {
+    return tiny::Message()
+        .message(1, tiny::node(op, {"x", "w"}, {std::string(op) + "_out"}))
+        .text(2, op)
+        .message(12, tiny::value(std::string(op) + "_out", tiny::kFloat, {"n", 3}));
+  };
+  const auto attribute = [&](const char* name, const char* op) {
+    return tiny::Message().text(1, name).message(6, branch(op)).number(20, 5);
+  };
+  tiny::Message node = tiny::node("If", {"c"}, {"y"});
+  node.message(5, attribute("then_branch", "Add")).message(5, attribute("else_branch", "Sub"));
+  constexpr int kBool = 9;
+  return tiny::model({.nodes = {node},
+                      .weights = {tiny::weight("w", {3}, {1, -2, 3})},
+                      .inputs = {tiny::value("c", kBool, {}), tiny::value("x", tiny::kFloat, {"n", 3})},
+                      .outputs = {tiny::value("y", tiny::kFloat, {"n", 3})}});
+}
+
+TEST_P(ExtendTest, KeepsWhatSubgraphsTakeFromOutside) {
+  const std::string bytes = branching();
+  const auto o = default_options();
+  OrtSession* made = nullptr;
+  good(editor().CreateModelEditorSessionFromArray(lib().env, bytes.data(), bytes.size(), o.get(), &made));
+  const auto s = own(made, c());
+  OrtGraph* g = graph({value("c", {}), value("raw", {-1, 3})}, {value("z", {-1, 3})});
+  OrtTypeInfo* flag = tensor_type({}, {}, ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL);
+  OrtValueInfo* inputs[2] = {nullptr, value("raw", {-1, 3})};
+  good(editor().CreateValueInfo("c", flag, &inputs[0]));
+  c().ReleaseTypeInfo(flag);
+  good(editor().SetGraphInputs(g, inputs, 2));  // instead of the first ones
+  good(editor().AddNodeToGraph(g, node("Abs", "before", {"raw"}, {"x"})));
+  good(editor().AddNodeToGraph(g, node("Neg", "behind", {"y"}, {"z"})));
+  OrtModel* m = model(g, {});
+  good(editor().ApplyModelToModelEditorSession(s.get(), m));
+  c().ReleaseModel(m);
+  finish(s.get());
+  for (const bool yes : {true, false}) {
+    std::vector<float> data = {-1, 2, -3};
+    const auto x = tensor({1, 3}, data, c());
+    OrtValue *flag_value = nullptr, *z = nullptr;
+    good(c().CreateTensorAsOrtValue(allocator(c()), nullptr, 0, ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL, &flag_value));
+    const auto owned_flag = own(flag_value, c());
+    void* at = nullptr;
+    good(c().GetTensorMutableData(flag_value, &at));
+    *static_cast<bool*>(at) = yes;
+    good(client::run(s.get(), {"c", "raw"}, {flag_value, x.get()}, {"z"}, &z, nullptr, c()));
+    ASSERT_NE(z, nullptr);
+    EXPECT_EQ(values(z, c()), yes ? (std::vector<float>{-2, 0, -6}) : (std::vector<float>{0, -4, 0}));
+    c().ReleaseValue(z);
+  }
+}
+
+TEST_P(ExtendTest, FindsExternalDataBesideTheModel) {
+  const std::string folder = testing::TempDir(), path = folder + "/tessera_edited_outside.onnx";
+  const float w[] = {1, -2, 3};
+  std::ofstream(folder + "/tessera_edited.bin", std::ios::binary).write(reinterpret_cast<const char*>(w), sizeof w);
+  std::ofstream(path, std::ios::binary) << tiny::add_relu("tessera_edited.bin");
+  const auto o = default_options();
+  OrtSession* made = nullptr;
+  good(editor().CreateModelEditorSession(lib().env, path.c_str(), o.get(), &made));
+  const auto s = own(made, c());
+  OrtModel* m = model(graph({}, {}), {});
+  good(editor().ApplyModelToModelEditorSession(s.get(), m));
+  c().ReleaseModel(m);
+  finish(s.get());
+  EXPECT_EQ(run(s.get(), "x", {2, 3}, kX, "sum"), kSum);
+  std::remove(path.c_str());
+  std::remove((folder + "/tessera_edited.bin").c_str());
+}
+
 INSTANTIATE_TEST_SUITE_P(Libraries, EditorTest, testing::Range<size_t>(0, libraries().size()), library_name);
 INSTANTIATE_TEST_SUITE_P(Libraries, ExtendTest, testing::Range<size_t>(0, libraries().size()), library_name);
 

@@ -27,13 +27,13 @@ inline Library make_library(const char* name, const OrtApiBase* base) {
 }
 
 inline const std::vector<Library>& libraries() {
-  static const std::vector<Library> all = [] {
-    std::vector<Library> list = {make_library("ours", OrtGetApiBase())};
+  static const std::vector<Library>& all = *[] {
+    auto* list = new std::vector<Library>{make_library("ours", OrtGetApiBase())};
     const char* path = std::getenv("TESSERA_OTHER_LIBRARY");
     void* other = path && *path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
     if (other) {
       const auto base = reinterpret_cast<const OrtApiBase* (*)()>(dlsym(other, "OrtGetApiBase"));
-      list.push_back(make_library("other", base()));
+      list->push_back(make_library("other", base()));
     }
     return list;
   }();
