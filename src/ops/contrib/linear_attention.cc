@@ -65,8 +65,7 @@ Status compose_conv(Composer& c) {
   const ValueId channels =
       c.op("Shape", {c.in(0)}, {Attribute::integer("start", 2), Attribute::integer("end", INT64_MAX)});
   for (const int o : {0, 1}) {
-    const ValueId turned =
-        c.op("Transpose", {y + static_cast<ValueId>(o)}, {Attribute::integers("perm", {0, 2, 1})});
+    const ValueId turned = c.op("Transpose", {y + static_cast<ValueId>(o)}, {Attribute::integers("perm", {0, 2, 1})});
     const ValueId lead = c.op("Shape", {turned}, {Attribute::integer("start", 0), Attribute::integer("end", 2)});
     c.out(o, c.op("Reshape", {turned, c.op("Concat", {lead, channels}, {Attribute::integer("axis", 0)})}));
   }

@@ -20,6 +20,7 @@ class Case:
     constants: set = dataclasses.field(default_factory=set)  # inputs that are always constants
     variables: set = dataclasses.field(default_factory=set)  # inputs that never are
     domain: str = "com.microsoft"
+    reference: list = None  # the outputs that are wanted, of operators that ONNX Runtime's CPU lacks
     shared: dict = dataclasses.field(default_factory=dict)  # input: the output that has to lie where it does
 
 
