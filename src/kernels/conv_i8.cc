@@ -30,9 +30,11 @@ constexpr int kPanelBytes = kPanel * kQuad;  // of one quad of a panel
 constexpr int kMostPanels = 3;               // of a tile
 constexpr int kWide = kMostPanels * kPanel;  // pixels from one row of a tile to the next
 constexpr int kRowBytes = kRows * kQuad;     // of one quad of weights
-constexpr int64_t kWideQuads = 128;          // that are widened to 16 bits at a time
+constexpr int kHalfBytes = kPanelBytes / 2;
+constexpr int64_t kWideQuads = 128;  // that are widened to 16 bits at a time
 
-// One to three panels of pixels, [quads][panels][16][4] unsigned bytes, against one block of rows: product[row * kWide
+// Some panels of pixels, [quads][panels][16][4] unsigned bytes, or half of one, [quads][8][4], against one block of
+// rows: product[row * kWide
 // + pixel].
 struct Tile {
   const uint8_t* pixels;
@@ -78,8 +80,8 @@ struct Planes {
 };
 
 struct Kernels {
-  Multiply* multiply[kMostPanels];         // by panels less one
-  Multiply* multiply_narrow[kMostPanels];  // for weights without sums of pairs that leave 16 bits
+  Multiply* multiply[kMostPanels + 1];         // by panels; none: half of one
+  Multiply* multiply_narrow[kMostPanels + 1];  // for weights without sums of pairs that leave 16 bits
   void (*finish)(const Finish&, const int32_t* product);
   // `n` pixels of all channels, quad by quad: each quad as [n][4], and the next one `step` bytes after it.
   void (*interleave)(const Planes&, int64_t n, uint8_t* out, int64_t step);
@@ -135,9 +137,30 @@ __attribute__((target(HWY_TARGET_STR ",avx512vnni"))) HWY_NOINLINE void multiply
 }
 #endif
 
+#if HWY_TARGET == HWY_AVX3
+__attribute__((target(HWY_TARGET_STR ",avx512vnni"))) HWY_NOINLINE void multiply_half(const Tile& t, int32_t* product) {
+  __m256i acc[kRows];
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i) acc[i] = _mm256_set1_epi32(t.start[i]);
+  const uint8_t* x = t.pixels;
+  const int8_t* w = t.weights;
+  for (int64_t q = t.quads; q > 0; --q, x += kHalfBytes, w += kRowBytes) {
+    const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x));
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i) {
+      int32_t four;
+      __builtin_memcpy(&four, w + i * kQuad, 4);
+      acc[i] = _mm256_dpbusd_epi32(acc[i], v, _mm256_set1_epi32(four));
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i) _mm256_store_si256(reinterpret_cast<__m256i*>(product + i * kWide), acc[i]);
+}
+#endif
+
 #if HWY_TARGET == HWY_AVX2
-// Four rows at a time.
-template <int kPanels>
+// Four rows at a time. kStep: bytes from one quad to the next.
+template <int kPanels, int kStep = kPanels* kPanelBytes>
 HWY_NOINLINE void multiply_pairs(const Tile& t, int32_t* product) {
   constexpr int kAtOnce = 4;
   const __m256i ones = _mm256_set1_epi16(1);
@@ -148,7 +171,7 @@ HWY_NOINLINE void multiply_pairs(const Tile& t, int32_t* product) {
       for (int i = 0; i < kAtOnce; ++i) acc[i][0] = acc[i][1] = _mm256_set1_epi32(t.start[first + i]);
       const uint8_t* x = t.pixels + p * kPanelBytes;
       const int8_t* w = t.weights + first * kQuad;
-      for (int64_t q = t.quads; q > 0; --q, x += kPanels * kPanelBytes, w += kRowBytes) {
+      for (int64_t q = t.quads; q > 0; --q, x += kStep, w += kRowBytes) {
         const __m256i x0 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)),
                       x1 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + 32));
 #pragma GCC unroll 4
@@ -206,7 +229,7 @@ HWY_INLINE void multiply_wide_part(const uint8_t* x, int64_t x_step, const int16
   }
 }
 
-template <int kPanels>
+template <int kPanels, int kStep = kPanels* kPanelBytes>
 HWY_NOINLINE void multiply_wide(const Tile& t, int32_t* product) {
   const hn::CappedTag<int16_t, 16> d16;
   const hn::Rebind<int8_t, decltype(d16)> d8;
@@ -221,19 +244,19 @@ HWY_NOINLINE void multiply_wide(const Tile& t, int32_t* product) {
     for (int p = 0; p < kPanels; ++p)
       for (int pixel = 0; pixel < kPanel; pixel += kLanes)
         for (int row = 0; row < kRows; row += 4)
-          multiply_wide_part(t.pixels + (q0 * kPanels + p) * kPanelBytes + pixel * kQuad, kPanels * kPanelBytes,
-                             wide + row * kQuad, quads, product + row * kWide + p * kPanel + pixel);
+          multiply_wide_part(t.pixels + q0 * kStep + p * kPanelBytes + pixel * kQuad, kStep, wide + row * kQuad, quads,
+                             product + row * kWide + p * kPanel + pixel);
   }
 }
 #else
-template <int kPanels>
+template <int kPanels, int kStep = kPanels* kPanelBytes>
 HWY_NOINLINE void multiply_wide(const Tile& t, int32_t* product) {
   for (int p = 0; p < kPanels; ++p)
     for (int row = 0; row < kRows; ++row) {
       uint32_t sums[kPanel] = {};
       const uint8_t* x = t.pixels + p * kPanelBytes;
       const int8_t* w = t.weights + row * kQuad;
-      for (int64_t q = t.quads; q > 0; --q, x += kPanels * kPanelBytes, w += kRowBytes)
+      for (int64_t q = t.quads; q > 0; --q, x += kStep, w += kRowBytes)
         for (int j = 0; j < kPanel; ++j)
           for (int k = 0; k < kQuad; ++k) sums[j] += static_cast<uint32_t>(x[j * kQuad + k] * w[k]);
       for (int j = 0; j < kPanel; ++j)
@@ -381,23 +404,23 @@ void add_up(const uint8_t* panel, int64_t step, int64_t quads, int32_t* sums) {
 }
 
 #if HWY_TARGET == HWY_AVX2
-constexpr Kernels kernels = {{multiply_wide<1>, multiply_wide<2>, multiply_wide<3>},
-                             {multiply_pairs<1>, multiply_pairs<2>, multiply_pairs<3>},
+constexpr Kernels kernels = {{multiply_wide<1, kHalfBytes>, multiply_wide<1>, multiply_wide<2>, multiply_wide<3>},
+                             {multiply_pairs<1, kHalfBytes>, multiply_pairs<1>, multiply_pairs<2>, multiply_pairs<3>},
                              finish,
                              interleave,
                              gather,
                              add_up};
 #else
-constexpr Kernels kernels = {{multiply_wide<1>, multiply_wide<2>, multiply_wide<3>},
-                             {multiply_wide<1>, multiply_wide<2>, multiply_wide<3>},
+constexpr Kernels kernels = {{multiply_wide<1, kHalfBytes>, multiply_wide<1>, multiply_wide<2>, multiply_wide<3>},
+                             {multiply_wide<1, kHalfBytes>, multiply_wide<1>, multiply_wide<2>, multiply_wide<3>},
                              finish,
                              interleave,
                              gather,
                              add_up};
 #endif
 #if HWY_TARGET == HWY_AVX3
-constexpr Kernels kernels_dot = {{multiply_dot<1>, multiply_dot<2>, multiply_dot<3>},
-                                 {multiply_dot<1>, multiply_dot<2>, multiply_dot<3>},
+constexpr Kernels kernels_dot = {{multiply_half, multiply_dot<1>, multiply_dot<2>, multiply_dot<3>},
+                                 {multiply_half, multiply_dot<1>, multiply_dot<2>, multiply_dot<3>},
                                  finish,
                                  interleave,
                                  gather,
@@ -553,13 +576,15 @@ class Piece {
     end_ = std::min(w_.blocks, begin_ + cut_.part_blocks);
     set_rows();
     if (!cut_.direct) stage(depth, oy, rows, ox);
-    // Tiles of nearly equal width.
-    const int64_t panels = ceil_div(count_, kPanel), tiles = ceil_div(panels, kMostPanels);
+    // Tiles of nearly equal width, the last of half a panel if that will do.
+    const int64_t rest = count_ % kPanel, panels = count_ / kPanel + (rest > kPanel / 2);
+    const int64_t tiles = ceil_div(panels, kMostPanels);
     for (int64_t t = 0, p = 0; t < tiles; ++t) {
       const int64_t n = ceil_div(panels - p, tiles - t);
-      tile(p * kPanel, static_cast<int>(n));
+      tile(p * kPanel, n * kPanel);
       p += n;
     }
+    if (panels * kPanel < count_) tile(panels * kPanel, kPanel / 2);
   }
 
  private:
@@ -629,15 +654,14 @@ class Piece {
         k_.interleave(p, width, at<uint8_t>(room_.image) + (y - low) * width * kQuad, 0);
   }
 
-  // Pixels from `first` of the block on, as a tile.
-  void take_direct(int64_t first, int panels) {
-    const int64_t n = std::min<int64_t>(panels * kPanel, count_ - first), step = panels * kPanelBytes;
-    k_.interleave(planes(x_ + first_ + first, w_.channels), n, scratch_, step);
+  // `width` pixels from `first` of the block on, or those that there are, as a tile.
+  void take_direct(int64_t first, int64_t width) {
+    k_.interleave(planes(x_ + first_ + first, w_.channels), std::min(width, count_ - first), scratch_, width * kQuad);
   }
-  void take_staged(int64_t first, int panels) {
+  void take_staged(int64_t first, int64_t width) {
     Run runs[kWide];
     int64_t count = 0;
-    const int64_t columns = cut_.columns, n = std::min<int64_t>(panels * kPanel, count_ - first);
+    const int64_t columns = cut_.columns, n = std::min(width, count_ - first);
     for (int64_t to = 0; to < n; ++count) {
       const int64_t row = (first + to) / columns, column = (first + to) % columns;
       runs[count] = {to, row * cut_.stage.length() + column, std::min(columns - column, n - to)};
@@ -645,18 +669,18 @@ class Piece {
     }
     const Staged staged{scratch_ + room_.staged, room_.plane, at<const int64_t>(room_.offsets), w_.taps,
                         ceil_div(w_.channels, kQuad)};
-    k_.gather(staged, runs, count, scratch_, panels * kPanelBytes);
+    k_.gather(staged, runs, count, scratch_, width * kQuad);
   }
 
-  void tile(int64_t first, int panels) {
-    cut_.direct ? take_direct(first, panels) : take_staged(first, panels);
+  void tile(int64_t first, int64_t width) {
+    cut_.direct ? take_direct(first, width) : take_staged(first, width);
     alignas(64) int32_t pixel_sums[kWide], product[kRows * kWide];
-    for (int p = 0; zeros_ && p < panels; ++p)
-      k_.add_up(scratch_ + p * kPanelBytes, panels * kPanelBytes, w_.quads, pixel_sums + p * kPanel);
+    for (int64_t p = 0; zeros_ && p < width; p += kPanel)
+      k_.add_up(scratch_ + p * kQuad, width * kQuad, w_.quads, pixel_sums + p);
     const bool narrow = *static_cast<const int32_t*>(c_.packed) != 0;
-    Multiply* multiply = (narrow ? k_.multiply_narrow : k_.multiply)[panels - 1];
+    Multiply* multiply = (narrow ? k_.multiply_narrow : k_.multiply)[width / kPanel];
     Finish f{};
-    f.count = std::min<int64_t>(panels * kPanel, count_ - first);
+    f.count = std::min(width, count_ - first);
     f.pixel_sums = pixel_sums;
     f.y_zero = c_.out.zero;
     f.is_signed = c_.out.is_signed;

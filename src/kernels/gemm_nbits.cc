@@ -244,6 +244,8 @@ struct Dot {
   const ByteRow* rows;
   int64_t units;
   float* acc;
+  const uint8_t* next = nullptr;  // codes that are wanted afterwards
+  int64_t next_bytes = 0;
 };
 using DotFn = void(const Dot&);
 
@@ -599,8 +601,11 @@ HWY_INLINE void spread_codes(const uint8_t* HWY_RESTRICT from, int64_t groups, u
 // Rows against a slice whose codes lie as `kBits` says.
 template <class F, int kBits, int kQuads, bool kWide>
 HWY_INLINE void dot_rows(Dot t, const ByteRow* a, int64_t rows, float* acc) {
+  int64_t fetched = 0;
   for (int64_t r = 0; r < rows;) {
     const int height = kBits < 8 ? static_cast<int>(HWY_MIN(2, rows - r)) : F::next_rows(rows - r, kWide);
+    // A little before each tile of rows.
+    for (; fetched < t.next_bytes * (r + height) / rows; fetched += kPiece) __builtin_prefetch(t.next + fetched);
     t.rows = a + r;
     t.acc = acc + r * kPanel;
     F::template dot<kBits, kQuads, kWide>(height)(t);
@@ -622,6 +627,8 @@ HWY_INLINE void bytes_slice(const Slice& s, const ByteRow* a, int64_t rows, floa
     spread_codes<4>(t.w, s.groups(), spread);
   else
     spread_codes<2>(t.w, s.groups(), spread);
+  t.next = t.w + s.groups() * f.bits * kPiece;
+  t.next_bytes = s.groups() * f.bits * kPiece;
   t.w = spread;
   return half ? dot_rows<F, 8, 4, false>(t, a, rows, acc) : dot_rows<F, 8, 8, false>(t, a, rows, acc);
 }
