@@ -7,8 +7,8 @@ from typing import Any, Sequence
 import numpy as np
 
 from . import _native, _types
-from ._errors import InvalidArgument, error
 from ._devices import require_cpu
+from ._errors import InvalidArgument, error
 from ._value import OrtValue, OrtValueVector
 
 

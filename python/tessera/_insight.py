@@ -77,13 +77,13 @@ class Profile(Table):
 
     def by_op(self) -> Table:
         """Times added up by operator, longest first."""
-        sums: dict[str, list[float]] = {}
+        sums: dict[str, list] = {}
         for _, op, us, share in self._rows:
             entry = sums.setdefault(op, [0, 0.0, 0.0])
             entry[0] += 1
             entry[1] += us
             entry[2] += share
-        rows = sorted(((op, *entry) for op, entry in sums.items()), key=lambda row: -row[2])
+        rows = sorted(([op, *entry] for op, entry in sums.items()), key=lambda row: -row[2])
         return Table(["op", "count", "us", "%"], rows, self.title)
 
     def top(self, count: int = 10) -> Table:

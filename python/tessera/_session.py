@@ -87,6 +87,10 @@ class Session:
 
     _sess: Any = None
     _nan_guard = False
+    _sess_options: SessionOptions
+    _inputs_meta: list[NodeArg]
+    _outputs_meta: list[NodeArg]
+    _overridable: list[NodeArg]
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs that a run takes, in the model's order."""
@@ -397,12 +401,12 @@ class InferenceSession(Session):
             raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
         options = self._sess_options._finished()
         self._kept = list(self._sess_options._kept)
-        if self._disabled:
-            options.add_config("optimization.disable_specified_optimizers", ";".join(self._disabled))
         self._sess = self._open(options)
         self._describe()
 
     def _open(self, options):
+        if self._disabled:
+            options.add_config("optimization.disable_specified_optimizers", ";".join(self._disabled))
         if self._model_bytes is None:
             return _native.Session.open_file(self._model_path, options)
         options.add_config("session.use_ort_model_bytes_directly", "1")

@@ -13,6 +13,11 @@ from ._types import element_of
 class SparseTensor:
     """A sparse tensor in memory of numpy. Sessions neither take nor give one; to_dense() makes an array of it."""
 
+    _format: OrtSparseFormat
+    _shape: np.ndarray
+    _values: np.ndarray
+    _indices: tuple[np.ndarray, ...]
+
     def __init__(self, sparse_tensor: Any):
         self.__dict__.update(vars(sparse_tensor))
 

@@ -7,8 +7,8 @@ from typing import Any, Sequence
 import numpy as np
 
 from . import _native, _types
-from ._errors import NotImplemented, error
 from ._devices import require_cpu
+from ._errors import NotImplemented, error
 
 
 class OrtValue:
@@ -18,7 +18,7 @@ class OrtValue:
     """
 
     def __init__(self, value, numpy_obj: np.ndarray | None = None):
-        self._value = value._value if isinstance(value, OrtValue) else value
+        self._value: Any = value._value if isinstance(value, OrtValue) else value
         self._numpy_obj = numpy_obj
 
     @property

@@ -98,8 +98,8 @@ def _root() -> types.ModuleType:
     module = types.ModuleType(_NAME, tessera.__doc__)
     module.__dict__.update({name: getattr(tessera, name) for name in tessera.__all__})
     version = tessera.get_version_string()
-    module.__dict__.update(__author__=tessera.__author__, __version__=version, version=version, cuda_version="")
-    module.package_name = _NAME
+    module.__dict__.update(__author__=tessera.__author__, __version__=version, version=version)
+    module.__dict__.update(package_name=_NAME, cuda_version="")
     module.__file__ = tessera.__file__
     module.__path__ = installed_folders()
     module.__spec__ = importlib.machinery.ModuleSpec(_NAME, _Loader(module), origin=tessera.__file__, is_package=True)
@@ -120,10 +120,9 @@ def install(replace: bool = False) -> None:
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
     root = sys.modules[_NAME] = _root()
-    root.capi = importlib.import_module(_NAME + ".capi")
-    for name in ("_pybind_state", "onnxruntime_pybind11_state", "onnxruntime_validation"):
-        importlib.import_module(f"{_NAME}.capi.{name}")
-    root.onnxruntime_validation = root.capi.onnxruntime_validation
+    for name in ("", "._pybind_state", ".onnxruntime_pybind11_state", ".onnxruntime_validation"):
+        importlib.import_module(f"{_NAME}.capi{name}")
+    root.__dict__.update(onnxruntime_validation=sys.modules[f"{_NAME}.capi.onnxruntime_validation"])
 
 
 def write_wheel(folder: str | os.PathLike) -> str:
