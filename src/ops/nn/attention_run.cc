@@ -1,5 +1,6 @@
 #include "ops/nn/attention_run.h"
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -13,6 +14,8 @@
 
 namespace tessera::attention {
 namespace {
+
+std::atomic<int64_t> bytes_moved{0};
 
 template <class C>
 constexpr C kMasked = -std::numeric_limits<C>::infinity();
@@ -175,7 +178,7 @@ class Run {
 
   void chunk(int64_t b, int64_t h, int64_t index, int lane) {
     for (const CacheStep* c : {p_.keep_k, p_.keep_v})
-      if (c && keeps_by_head(*c)) append_head(call_.target(), *c, b, h);
+      if (c && keeps_by_head(*c)) append_head(call_, *c, b, h);
     Block k{b, h, index * s_.block, 0, 0, s_.keys, lane};
     k.n = std::min(s_.block, s_.queries - k.first);
     k.rows = s_.group * k.n;
@@ -448,12 +451,16 @@ class Run {
   }
 
   // One head of one sample of a cache.
-  static void append_head(Target target, const CacheStep& c, int64_t b, int64_t h) {
+  static void append_head(const Call& call, const CacheStep& c, int64_t b, int64_t h) {
+    const Target target = call.target();
     const int64_t bytes = bits_of(c.type) / 8, row = c.size * bytes, i = b * c.heads + h;
     const int64_t old = c.past_rows ? c.past_rows[b] : c.past_room;
     std::byte* to = c.present + i * c.present_room * row;
     const std::byte* from = c.past + i * c.past_room * row;
-    if (c.past && old && to != from) std::memmove(to, from, static_cast<size_t>(old * row));
+    if (c.past && old && to != from) {
+      std::memmove(to, from, static_cast<size_t>(old * row));
+      bytes_moved.fetch_add(old * row, std::memory_order_relaxed);
+    }
     std::vector<float> turned(static_cast<size_t>(c.angles || c.fresh.type != c.type ? c.size : 0));
     for (int64_t r = 0; r < c.fresh_rows; ++r) {
       const int64_t at = c.fresh.layout.at(b, h, r);
@@ -473,7 +480,7 @@ class Run {
 
   static void append(const Call& call, const CacheStep& c) {
     const int64_t heads = c.batch * c.heads;
-    const auto one = [&](int64_t i) { append_head(call.target(), c, i / c.heads, i % c.heads); };
+    const auto one = [&](int64_t i) { append_head(call, c, i / c.heads, i % c.heads); };
     if (c.present == c.past && c.present_room != c.past_room)
       for (int64_t i = heads; i-- > 0;) one(i);  // from the last on: nothing is overwritten before it has moved
     else
@@ -492,6 +499,8 @@ class Run {
 };
 
 }  // namespace
+
+int64_t cache_bytes_moved() { return bytes_moved.load(std::memory_order_relaxed); }
 
 Mask Mask::of(const Call& call, int i) {
   const Shape& s = call.shape(i);

@@ -1,4 +1,6 @@
 // LayerNormalization — each row to mean 0 and variance 1, then scaled and shifted.
+//
+// ONNX Runtime has it in the standard's domain from version 1 on, and writes it into models of older operator sets.
 #include "kernels/rows.h"
 #include "ops/nn/row_norm.h"
 
