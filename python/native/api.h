@@ -34,6 +34,7 @@ std::string take_text(char* text);
 void add_errors(nb::module_& module);
 void add_values(nb::module_& module);
 void add_dlpack(nb::module_& module);
+void add_sparse(nb::module_& module);
 void add_options(nb::module_& module);
 void add_sessions(nb::module_& module);
 

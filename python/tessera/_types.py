@@ -207,6 +207,10 @@ def to_python(value):
     if kind == MAP:
         keys, values = value.parts()
         return dict(zip(array_from_tensor(keys).tolist(), array_from_tensor(values).tolist()))
+    if kind == SPARSE:
+        from ._sparse import SparseTensor
+
+        return SparseTensor._read(value)
     raise error(NotImplemented, f"values of kind {kind} cannot be given to Python")
 
 
@@ -243,10 +247,15 @@ def empty_sequence(element):
 
 def from_python(data, type_):
     """The value that `data` means for an argument of a type, as the library describes it."""
+    kind = type_[0]
+    if kind == "sparse_tensor":
+        from ._sparse import SparseTensor
+
+        given = data if isinstance(data, SparseTensor) else SparseTensor._read(data._value)
+        return given._as_input()._value
     native = getattr(data, "_value", None)
     if native is not None:
         return native
-    kind = type_[0]
     if kind == "tensor":
         return _tensor(data, BY_NUMBER[type_[1]])
     if kind == "optional":

@@ -8,7 +8,6 @@ import numpy as np
 
 from . import _native, _types
 from ._devices import require_cpu
-from ._errors import NotImplemented, error
 
 
 class OrtValue:
@@ -67,8 +66,9 @@ class OrtValue:
         return cls.ortvalue_from_shape_and_type(shape, onnx_element_type)
 
     @classmethod
-    def ort_value_from_sparse_tensor(cls, sparse_tensor) -> OrtValue:
-        raise error(NotImplemented, "sparse tensors cannot be made values; give a dense array")
+    def ort_value_from_sparse_tensor(cls, sparse_tensor: Any) -> OrtValue:
+        """A SparseTensor as a value, read in place."""
+        return cls(sparse_tensor._value)
 
     @classmethod
     def from_dlpack(cls, data: Any, is_bool_tensor: bool = False, /) -> OrtValue:
@@ -153,7 +153,10 @@ class OrtValue:
         return self._value.kind() == _types.SEQUENCE
 
     def as_sparse_tensor(self) -> Any:
-        raise error(NotImplemented, "values cannot be read as sparse tensors; use numpy()")
+        """The value as a SparseTensor over the same memory."""
+        from ._sparse import SparseTensor
+
+        return SparseTensor._read(self._value)
 
     def __repr__(self) -> str:
         return (

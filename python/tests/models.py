@@ -13,7 +13,11 @@ def model(nodes, inputs, outputs, initializers=(), opset=17, **metadata):
     )
     made = helper.make_model(
         graph,
-        opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("ai.onnx.ml", 3)],
+        opset_imports=[
+            helper.make_opsetid("", opset),
+            helper.make_opsetid("ai.onnx.ml", 3),
+            helper.make_opsetid("com.microsoft", 1),
+        ],
         ir_version=10,
         producer_name="tests",
     )

@@ -2,7 +2,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tessera
-from models import one_node, tensor
+from models import model, one_node, tensor
 from onnx import TensorProto, helper
 
 T = TensorProto
@@ -234,5 +234,44 @@ def test_sparse_tensors():
     np.testing.assert_array_equal(coo.to_dense(), csr.to_dense())
     np.testing.assert_array_equal(coo.as_coo_view().indices(), [1, 8])
     assert csr.format() == tessera.OrtSparseFormat.ORT_SPARSE_CSRC and csr.data_type() == "sparse_tensor(double)"
-    with pytest.raises(tessera.NotImplemented):
-        tessera.OrtValue.ort_value_from_sparse_tensor(coo)
+    for one in (coo, csr):
+        value = tessera.OrtValue.ort_value_from_sparse_tensor(one)
+        assert value.is_sparse_tensor() and value.data_type() == "sparse_tensor(double)"
+        back = value.as_sparse_tensor()
+        del value
+        assert back.format() == one.format()
+        np.testing.assert_array_equal(back.to_dense(), one.to_dense())
+    with pytest.raises(tessera.InvalidArgument):
+        tessera.OrtValue.ort_value_from_sparse_tensor(
+            tessera.SparseTensor.sparse_coo_from_numpy([3, 3], np.array([1.0, 2]), np.array([1, 9]))
+        )
+
+
+@pytest.mark.parametrize("form", ["flat", "pairs", "csr"])
+def test_sparse_inputs(form):
+    """A product with a sparse matrix, the same as onnxruntime gives, which wants pairs of indices or CSR."""
+    import onnxruntime
+
+    sparse = helper.make_value_info("a", helper.make_sparse_tensor_type_proto(T.FLOAT, [3, 3]))
+    source = model(
+        [helper.make_node("SparseToDenseMatMul", ["a", "b"], ["y"], domain="com.microsoft")],
+        [sparse, tensor("b", [3, 2])],
+        [tensor("y", [3, 2])],
+    )
+    values, b = np.array([1.0, 2], np.float32), np.arange(6, dtype=np.float32).reshape(3, 2)
+    results = []
+    for runtime in (tessera, tessera if form == "flat" else onnxruntime):
+        device = runtime.OrtDevice.make("cpu", 0)
+        if form == "csr":
+            a = runtime.SparseTensor.sparse_csr_from_numpy(
+                np.array([3, 3]), values, np.array([1, 2]), np.array([0, 1, 1, 2]), device
+            )
+        else:
+            indices = np.array([1, 8]) if form == "flat" else np.array([[0, 1], [2, 2]])
+            a = runtime.SparseTensor.sparse_coo_from_numpy(np.array([3, 3]), values, indices, device)
+        value = runtime.OrtValue.ort_value_from_sparse_tensor(a)
+        session = runtime.InferenceSession(source, providers=["CPUExecutionProvider"])
+        dense = runtime.OrtValue.ortvalue_from_numpy(b)
+        results.append(session.run_with_ort_values(["y"], {"a": value, "b": dense})[0].numpy())
+    np.testing.assert_array_equal(*results)
+    np.testing.assert_array_equal(results[0], [b[1], [0, 0], 2 * b[2]])
