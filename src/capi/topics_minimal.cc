@@ -1,5 +1,6 @@
 // The topics of small libraries: no custom operators, other devices, adapters, bindings, initializers of the client,
-// asynchronous runs, and no extension table; sequences and maps where the operators make them. Slots of the topics that are left out stay stand-ins.
+// asynchronous runs, and no extension table; sequences and maps where the operators make them. Slots of the topics that
+// are left out stay stand-ins.
 #include <cstddef>
 #include <type_traits>
 
