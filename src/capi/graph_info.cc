@@ -337,7 +337,7 @@ const ORTCHAR_T* external_path(const OrtExternalInitializerInfo* info) noexcept 
 int64_t external_offset(const OrtExternalInitializerInfo* info) noexcept { return info ? info->offset : 0; }
 size_t external_size(const OrtExternalInitializerInfo* info) noexcept { return info ? info->size : 0; }
 
-void fill_values(OrtApi& api) {
+void fill_value_infos(OrtApi& api) {
   api.ReleaseValueInfo = release_part<OrtValueInfo>;
   api.GetValueInfoName = slot<text<&OrtValueInfo::name, OrtValueInfo>>;
   api.GetValueInfoTypeInfo = slot<type_of_value>;
@@ -383,7 +383,7 @@ void fill_nodes(OrtApi& api) {
 }  // namespace
 
 void fill_graph(OrtApi& api) {
-  fill_values(api);
+  fill_value_infos(api);
   fill_nodes(api);
   api.ReleaseGraph = release_graph;
   api.ReleaseModel = release<OrtModel>;
