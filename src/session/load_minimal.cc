@@ -29,6 +29,10 @@ Result<BytesPtr> write_edited(const Model&, std::map<std::string, BytesPtr>&) {
   return not_implemented("this library is built without making models; use the full library");
 }
 
+Result<std::string> write_placed(const Model&, const std::map<std::string, WeightPlace>&) {
+  return not_implemented("this library is built without writing models");
+}
+
 Status write_packs_of(const Plan&, const std::string&, const Workers&) {
   return not_implemented("this library is built without writing pack files");
 }
