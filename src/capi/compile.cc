@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "base/file.h"
 #include "capi/allocator.h"
@@ -27,6 +28,8 @@ struct OrtModelCompilationOptions {
   size_t* output_size = nullptr;
   OrtWriteBufferFunc write = nullptr;
   void* write_state = nullptr;
+  OrtGetInitializerLocationFunc locate = nullptr;
+  void* locate_state = nullptr;
   uint32_t flags = 0;
   std::string data_name;                   // of the file of external data
   OrtAllocator* data_allocator = nullptr;  // of its content, if that goes to memory
@@ -157,11 +160,12 @@ Status set_alignment(Options* options, size_t alignment, size_t) {
   return {};
 }
 
-Status set_location_function(Options* options, OrtGetInitializerLocationFunc, void*) {
+Status set_location_function(Options* options, OrtGetInitializerLocationFunc function, void* state) {
   TRY(not_null({{"model_compile_options", options}}));
-  return tessera::not_implemented(
-      "places for single initializers cannot be chosen; put them in one file with "
-      "ModelCompilationOptions_SetOutputModelExternalInitializersFile");
+  if (!function) return invalid("get_initializer_location_func is null");
+  options->locate = function;
+  options->locate_state = state;
+  return {};
 }
 
 Status set_level(Options* options, GraphOptimizationLevel level) {
@@ -220,6 +224,37 @@ Status give_memory(OrtAllocator* allocator, const Bytes& bytes, void** data, siz
   return {};
 }
 
+// Asks the client's function where an initializer goes; nothing if it stays in the model.
+Result<std::optional<WeightPlace>> place_of(const Options& options, const std::string& name, const Weight& weight) {
+  TRY_ASSIGN(tensor, weight.tensor());
+  const OrtValue value{std::move(tensor)};
+  OrtExternalInitializerInfo* given = nullptr;
+  Status status = from_ort(options.locate(options.locate_state, name.c_str(), &value, nullptr, &given));
+  const std::unique_ptr<OrtExternalInitializerInfo> info(given);
+  TRY(std::move(status));
+  if (!info) return std::optional<WeightPlace>();
+  if (info->size != static_cast<size_t>(weight.bytes()))
+    return invalid("initializer {} has {} bytes, its place has {}", quote(name), weight.bytes(), info->size);
+  return std::optional<WeightPlace>({info->path, static_cast<uint64_t>(info->offset)});
+}
+
+// Writes the model in `path` again, with initializers where the client's function says they are.
+Status place_initializers(const Options& options, const std::string& path) {
+  TRY_ASSIGN(bytes, map_file(path));
+  TRY_ASSIGN(model, EditableModel::read(std::move(bytes), {}, {}));
+  const ir::Graph& graph = *model.model().graph;
+  std::map<std::string, WeightPlace> places;
+  for (ir::ValueId id = 0; id < graph.values().size(); ++id) {
+    const Weight* w = graph.weight_of(id);
+    if (!w || w->sparse || w->dtype == DType::string) continue;
+    const std::string& name = graph.value(id).name;
+    TRY_ASSIGN(place, place_of(options, name, *w));
+    if (place) places[name] = *std::move(place);
+  }
+  TRY_ASSIGN(text, write_placed(model.model(), places));
+  return write_file(path, text);
+}
+
 // Reads what was written to `folder`, and gives it to the client.
 Status give_files(const Options& options, const std::string& folder) {
   TRY_ASSIGN(model, map_file(folder + "/model.onnx"));
@@ -248,6 +283,7 @@ Status compile_to_memory(const OrtEnv* env, const Options& options) {
   std::string folder = (std::filesystem::temp_directory_path() / "tessera-XXXXXX").string();
   if (!mkdtemp(folder.data())) return error(Code::fail, "no temporary folder can be made at {}", quote(folder));
   Status status = write_model(env, options, folder + "/model.onnx");
+  if (status.ok() && options.locate) status = place_initializers(options, folder + "/model.onnx");
   if (status.ok()) status = give_files(options, folder);
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
@@ -259,7 +295,8 @@ Status compile_to_file(const OrtEnv* env, const Options& options, const std::str
     return invalid("the model goes to a file and its external data to memory; wanted both in files or both in memory");
   if (options.flags & OrtCompileApiFlags_ERROR_IF_OUTPUT_FILE_EXISTS && std::filesystem::exists(path))
     return error(Code::fail, "the output {} is there already; remove it, or leave the flag out", quote(path));
-  return write_model(env, options, path);
+  TRY(write_model(env, options, path));
+  return options.locate ? place_initializers(options, path) : Status();
 }
 
 Status compile(const OrtEnv* env, const Options* options) {
@@ -270,6 +307,9 @@ Status compile(const OrtEnv* env, const Options* options) {
     return error(
         Code::fail,
         "no node was compiled: the CPU runs every node as it is; leave the flag out to get the optimised model");
+  if (options->locate && !options->data_name.empty())
+    return invalid("initializers are sent to {} and to places that a function says; wanted one of both",
+                   quote(options->data_name));
   if (options->output_data || options->write) return compile_to_memory(env, *options);
   if (!options->output_path.empty()) return compile_to_file(env, *options, options->output_path);
   if (options->input_path.empty()) return invalid("no output was set for a model from memory");

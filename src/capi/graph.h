@@ -64,6 +64,13 @@ struct OrtModel {
   std::unique_ptr<OrtGraph> graph;
 };
 
+// A place in a file.
+struct OrtExternalInitializerInfo {
+  std::string path;
+  int64_t offset = 0;
+  size_t size = 0;
+};
+
 namespace tessera::capi {
 
 // The default domain has two names.

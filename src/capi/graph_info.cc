@@ -8,12 +8,6 @@
 #include "capi/topics.h"
 #include "session/edit_model.h"
 
-struct OrtExternalInitializerInfo {
-  std::string path;
-  int64_t offset = 0;
-  size_t size = 0;
-};
-
 namespace tessera::capi {
 namespace {
 

@@ -61,4 +61,13 @@ int since_version(std::string_view domain, std::string_view op, int64_t opset);
 // to as files of external data.
 Result<BytesPtr> write_edited(const Model& model, std::map<std::string, BytesPtr>& files);
 
+// Where a weight is: `offset` bytes into a file that the model names.
+struct WeightPlace {
+  std::string file;
+  uint64_t offset = 0;
+};
+
+// The model as .onnx bytes that refer to initializers of the main graph at these places; the others are inside.
+Result<std::string> write_placed(const Model& model, const std::map<std::string, WeightPlace>& places);
+
 }  // namespace tessera

@@ -3,7 +3,6 @@
 
 #include "ops/op.h"
 #include "ops/resolve.h"
-#include "session/edit_model.h"
 #include "session/load_steps.h"
 
 namespace tessera {

@@ -46,4 +46,18 @@ Result<BytesPtr> write_edited(const Model& model, std::map<std::string, BytesPtr
   return BytesPtr(std::move(bytes));
 }
 
+Result<std::string> write_placed(const Model& model, const std::map<std::string, WeightPlace>& places) {
+  onnx::WriteOptions options;
+  options.keep_references = false;
+  const ir::Graph& graph = *model.graph;
+  for (const auto& [name, place] : places) {
+    const ir::ValueId id = graph.find(name);
+    const Weight* w = id == ir::kNone ? nullptr : graph.weight_of(id);
+    if (!w || w->sparse || w->dtype == DType::string)
+      return invalid("{} is no initializer that can be in a file", quote(name));
+    options.places[w] = {place.file, place.offset, {}};
+  }
+  return onnx::write_model(model, options);
+}
+
 }  // namespace tessera

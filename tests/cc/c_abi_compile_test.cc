@@ -118,6 +118,34 @@ TEST(CAbiCompile, WeightsToAFileOfTheirOwn) {
   std::filesystem::remove(folder + "/compiled_outside.data");
 }
 
+// Keeps what it is given in a text, and says so.
+OrtStatus* locate(void* text, const char* name, const OrtValue* value, const OrtExternalInitializerInfo*,
+                  OrtExternalInitializerInfo** out) {
+  auto& kept = *static_cast<std::string*>(text);
+  if (std::string(name) != "w") return api().CreateStatus(ORT_FAIL, "only w is known");
+  const size_t offset = kept.size();
+  const std::vector<float> numbers = values(const_cast<OrtValue*>(value));
+  kept.append(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float));
+  return api().CreateExternalInitializerInfo("kept.data", static_cast<int64_t>(offset), kept.size() - offset, out);
+}
+
+TEST(CAbiCompile, WeightsWhereAFunctionPutsThem) {
+  const std::string model = large_model();
+  const auto o = compilation(model);
+  std::string compiled, kept(128, ' ');
+  ok(compiler().ModelCompilationOptions_SetOutputModelWriteFunc(o.get(), append, &compiled));
+  ok(compiler().ModelCompilationOptions_SetOutputModelGetInitializerLocationFunc(o.get(), locate, &kept));
+  ok(compiler().CompileModel(env(), o.get()));
+  EXPECT_EQ(kept.size(), 4128u);
+  EXPECT_LT(compiled.size(), 2000u);
+  const auto with_file = options();
+  const char* name = "kept.data";
+  char* buffer = kept.data();
+  const size_t size = kept.size();
+  ok(api().AddExternalInitializersFromFilesInMemory(with_file.get(), &name, &buffer, &size, 1));
+  expect_threes(load(compiled, with_file.get()).get());
+}
+
 TEST(CAbiCompile, WeightsToMemoryOfTheirOwn) {
   const std::string model = large_model();
   const auto o = compilation(model);
@@ -135,6 +163,43 @@ TEST(CAbiCompile, WeightsToMemoryOfTheirOwn) {
   expect_threes(load(std::string(static_cast<const char*>(data), size), with_file.get()).get());
   ok(api().AllocatorFree(allocator(), data));
   ok(api().AllocatorFree(allocator(), weights));
+}
+
+// An OrtModel: y = Neg(x).
+TEST(CAbiCompile, WhatTheEditorMade) {
+  const OrtModelEditorApi& editor = *api().GetModelEditorApi();
+  const auto x = new_tensor({3}, kType<float>);
+  OrtTypeInfo* made = nullptr;
+  ok(api().GetTypeInfo(x.get(), &made));
+  const auto type = own(made);
+  OrtValueInfo *in = nullptr, *out = nullptr;
+  ok(editor.CreateValueInfo("x", type.get(), &in));
+  ok(editor.CreateValueInfo("y", type.get(), &out));
+  OrtGraph* graph = nullptr;
+  ok(editor.CreateGraph(&graph));
+  ok(editor.SetGraphInputs(graph, &in, 1));
+  ok(editor.SetGraphOutputs(graph, &out, 1));
+  const char *names[] = {"x", "y"}, *domain = "";
+  const int version = 18;
+  OrtNode* node = nullptr;
+  ok(editor.CreateNode("Neg", "", "n", names, 1, names + 1, 1, nullptr, 0, &node));
+  ok(editor.AddNodeToGraph(graph, node));
+  OrtModel* model = nullptr;
+  ok(editor.CreateModel(&domain, &version, 1, &model));
+  ok(editor.AddGraphToModel(model, graph));
+  const auto o = compilation({});
+  ok(compiler().ModelCompilationOptions_SetInputModel(o.get(), model));
+  std::string compiled;
+  ok(compiler().ModelCompilationOptions_SetOutputModelWriteFunc(o.get(), append, &compiled));
+  ok(compiler().CompileModel(env(), o.get()));
+  api().ReleaseModel(model);
+  std::vector<float> data = {1, -2, 3};
+  const auto input = tensor({3}, data);
+  OrtValue* y = nullptr;
+  ok(run(load(compiled).get(), {"x"}, {input.get()}, {"y"}, &y));
+  ASSERT_NE(y, nullptr);
+  EXPECT_EQ(values(y), (std::vector<float>{-1, 2, -3}));
+  api().ReleaseValue(y);
 }
 
 TEST(CAbiCompile, RefusesWhatIsMissing) {
