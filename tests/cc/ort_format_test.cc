@@ -17,6 +17,7 @@
 #include "formats/ort/schema.h"
 #include "formats/ort/writer.h"
 #include "ir/text.h"
+#include "session/save.h"
 #include "session/session.h"
 #include "tessera/c_api.h"
 
@@ -193,31 +194,121 @@ TEST(OrtFormat, ANodeMayHaveThousandsOfInputs) {
   EXPECT_EQ(model->graph->nodes().size(), 3001u);
 }
 
-// The minimal library has no signatures to compare the file with; it reads it all the same.
-TEST(OrtFormat, TheMinimalLibraryReadsIt) {
-  void* library = dlopen(TESSERA_BINARY_DIR "/lib/libtessera_minimal.so", RTLD_NOW | RTLD_LOCAL);
-  ASSERT_NE(library, nullptr) << dlerror();
-  const auto base = reinterpret_cast<const OrtApiBase* (*)()>(dlsym(library, "OrtGetApiBase"));
-  ASSERT_NE(base, nullptr);
-  const OrtApi& c = *base()->GetApi(ORT_API_VERSION);
-  OrtEnv* env = nullptr;
-  OrtSessionOptions* options = nullptr;
-  ASSERT_EQ(c.CreateEnv(ORT_LOGGING_LEVEL_WARNING, "ort", &env), nullptr);
-  ASSERT_EQ(c.CreateSessionOptions(&options), nullptr);
-  for (const Sample& s : samples()) {
-    OrtSession* session = nullptr;
-    OrtStatus* status = c.CreateSessionFromArray(env, s.ort.data(), s.ort.size(), options, &session);
-    EXPECT_EQ(status, nullptr) << s.name << ": " << (status ? c.GetErrorMessage(status) : "");
-    size_t count = 0;
-    if (!status) {
-      ASSERT_EQ(c.SessionGetInputCount(session, &count), nullptr);
-    }
-    EXPECT_EQ(count, s.session->inputs().size());
-    c.ReleaseStatus(status);
-    c.ReleaseSession(session);
+// The minimal library as a client opens it. It has no signatures to compare a file with.
+class Minimal {
+ public:
+  Minimal() {
+    void* library = dlopen(TESSERA_BINARY_DIR "/lib/libtessera_minimal.so", RTLD_NOW | RTLD_LOCAL);
+    EXPECT_NE(library, nullptr) << dlerror();
+    const auto base = reinterpret_cast<const OrtApiBase* (*)()>(dlsym(library, "OrtGetApiBase"));
+    c_ = base()->GetApi(ORT_API_VERSION);
+    EXPECT_EQ(c_->CreateEnv(ORT_LOGGING_LEVEL_FATAL, "ort", &env_), nullptr);
+    EXPECT_EQ(c_->CreateSessionOptions(&options_), nullptr);
+    EXPECT_EQ(c_->SetIntraOpNumThreads(options_, 1), nullptr);
+    for (const char* key : {"session.max_tensor_bytes", "session.max_run_bytes"})
+      EXPECT_EQ(c_->AddSessionConfigEntry(options_, key, "67108864"), nullptr);
+    EXPECT_EQ(c_->GetAllocatorWithDefaultOptions(&allocator_), nullptr);
   }
-  c.ReleaseSessionOptions(options);
-  c.ReleaseEnv(env);
+  ~Minimal() {
+    c_->ReleaseSessionOptions(options_);
+    c_->ReleaseEnv(env_);
+  }
+
+  // The number of the model's inputs, or -1 where it is refused; runs it on zeros if asked.
+  int open(std::string_view bytes, bool run) {
+    OrtSession* session = nullptr;
+    if (failed(c_->CreateSessionFromArray(env_, bytes.data(), bytes.size(), options_, &session))) return -1;
+    size_t inputs = 0;
+    EXPECT_FALSE(failed(c_->SessionGetInputCount(session, &inputs)));
+    if (run) run_on_zeros(session, inputs);
+    c_->ReleaseSession(session);
+    return static_cast<int>(inputs);
+  }
+  const std::string& message() const { return message_; }
+
+ private:
+  bool failed(OrtStatus* status) {
+    if (!status) return false;
+    message_ = c_->GetErrorMessage(status);
+    EXPECT_FALSE(message_.empty());
+    c_->ReleaseStatus(status);
+    return true;
+  }
+
+  // Null where the input is no tensor, or a large one.
+  OrtValue* zeros_for(OrtSession* session, size_t i) {
+    OrtTypeInfo* info = nullptr;
+    const OrtTensorTypeAndShapeInfo* tensor = nullptr;
+    if (failed(c_->SessionGetInputTypeInfo(session, i, &info))) return nullptr;
+    OrtValue* out = nullptr;
+    ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+    size_t rank = 0;
+    if (!failed(c_->CastTypeInfoToTensorInfo(info, &tensor)) && tensor &&
+        !failed(c_->GetDimensionsCount(tensor, &rank)) && !failed(c_->GetTensorElementType(tensor, &type))) {
+      std::vector<int64_t> dims(rank);
+      EXPECT_FALSE(failed(c_->GetDimensions(tensor, dims.data(), rank)));
+      for (int64_t& d : dims) d = d < 0 || d >= 8 ? 2 : d;
+      if (rank <= 8 && failed(c_->CreateTensorAsOrtValue(allocator_, dims.data(), rank, type, &out))) out = nullptr;
+    }
+    c_->ReleaseTypeInfo(info);
+    return out;
+  }
+
+  void run_on_zeros(OrtSession* session, size_t inputs) {
+    size_t outputs = 0;
+    EXPECT_FALSE(failed(c_->SessionGetOutputCount(session, &outputs)));
+    std::vector<char*> names(inputs + outputs, nullptr);
+    std::vector<OrtValue*> in, out(outputs, nullptr);
+    bool whole = true;
+    for (size_t i = 0; i < inputs; ++i) {
+      whole = !failed(c_->SessionGetInputName(session, i, allocator_, &names[i])) && whole;
+      in.push_back(zeros_for(session, i));
+      whole = whole && in.back();
+    }
+    for (size_t i = 0; i < outputs; ++i)
+      whole = !failed(c_->SessionGetOutputName(session, i, allocator_, &names[inputs + i])) && whole;
+    if (whole)
+      failed(c_->Run(session, nullptr, names.data(), in.data(), inputs, names.data() + inputs, outputs, out.data()));
+    for (const auto* list : {&in, &out})
+      for (OrtValue* v : *list) c_->ReleaseValue(v);
+    for (char* name : names)
+      if (name) allocator_->Free(allocator_, name);
+  }
+
+  const OrtApi* c_ = nullptr;
+  OrtEnv* env_ = nullptr;
+  OrtSessionOptions* options_ = nullptr;
+  OrtAllocator* allocator_ = nullptr;
+  std::string message_;
+};
+
+TEST(OrtFormat, TheMinimalLibraryReadsIt) {
+  Minimal minimal;
+  for (const Sample& s : samples())
+    EXPECT_EQ(minimal.open(s.ort, true), static_cast<int>(s.session->inputs().size())) << s.name << minimal.message();
+}
+
+TEST(OrtFormat, TheMinimalLibraryNamesWhatItLacks) {
+  Minimal minimal;
+  auto written = ort::write_model(model_of(R"(<ir_version: 8, opset_import: ["" : 17, "other" : 1]>
+g (float[2] x) => (float[2] y) <float[2] t> { t = other.Strange (x) y = Absurd (t) })"));
+  ASSERT_TRUE(written.ok()) << written.status().message();
+  EXPECT_EQ(minimal.open(*written, false), -1);
+  EXPECT_EQ(minimal.message(),
+            "this library was built without other:Strange, ai.onnx:Absurd; add that to its list of operators, or run "
+            "`tessera trim` with this model");
+}
+
+TEST(OrtFormat, TheMinimalLibraryCountsArguments) {
+  Minimal minimal;
+  for (const char* node : {"Add (x)", "Gather (x)", "Conv (x, \"\")", "Relu (x, x)", "tessera.ConvRelu (x)"}) {
+    const std::string text = std::string(R"(<ir_version: 8, opset_import: ["" : 17, "tessera" : 1]>
+g (float[1,2,3,3] x) => (float[N] y) { y = )") +
+                             node + " }";
+    const auto written = ort::write_model(model_of(text.c_str()));
+    ASSERT_TRUE(written.ok()) << written.status().message();
+    EXPECT_EQ(minimal.open(*written, true), -1) << node;
+  }
 }
 
 // --- bytes that lie
@@ -249,6 +340,43 @@ TEST(OrtFormat, ATableThatLiesIsRefused) {
       << refused.status().message();
 }
 
+// Overwrites a number at a place found in the file, and says how the file is refused then.
+template <class T>
+std::string refusal(std::string file, uint64_t at, T number) {
+  std::memcpy(file.data() + at, &number, sizeof(T));
+  const auto model = read(file);
+  return model.ok() ? "accepted" : model.status().message();
+}
+
+// ONNX Runtime's own operators get arguments without getting a version, so what a file says of them may be older.
+TEST(OrtFormat, TypesOfForeignOperatorsMustHoldAtEveryNode) {
+  const auto written = ort::write_model(model_of(R"(<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+g (float[1,1,4,4] x, float[1,4] r, int32[1] b) => (float[1,1,2,2] y) <int32[2] size = {2, 2}> {
+  y = com.microsoft.CropAndResize (x, r, b, size) })"));
+  ASSERT_TRUE(written.ok()) << written.status().message();
+  ASSERT_TRUE(read(*written).ok());
+  flat::File file(*written);
+  const flat::Table table = file.root().table(ort::session::kernel_type_str_resolver);
+  const flat::Table op = table.list<flat::Table>(ort::resolver::op_kernel_type_str_args)[0];
+  EXPECT_EQ(op.text(ort::resolver_op::op_id), "com.microsoft:CropAndResize:1");
+  const auto types = op.list<flat::Table>(ort::resolver_op::kernel_type_str_args);
+  const auto index_of = [&](size_t type, size_t place) {
+    return types[type].list<flat::Table>(ort::resolver_type::args)[place].at(ort::resolver_arg::index);
+  };
+  EXPECT_EQ(refusal(*written, index_of(0, 1), 7), "accepted");  // of a version with more arguments
+  EXPECT_NE(refusal(*written, index_of(0, 1), 2).find("an argument has two types"), std::string::npos);
+  EXPECT_NE(refusal(*written, index_of(0, 1), 0).find("an argument has two types"), std::string::npos);
+  // T1 with the input that is of T2, and the other way round.
+  std::string lie = *written;
+  const uint32_t one = 1, two = 2;
+  std::memcpy(lie.data() + index_of(0, 1), &two, 4);
+  std::memcpy(lie.data() + index_of(1, 0), &one, 4);
+  const auto refused = read(lie);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.status().message().find("are alike, they are float and int32"), std::string::npos)
+      << refused.status().message();
+}
+
 TEST(OrtFormat, EveryPositionInTheTableMatters) {
   const auto written = ort::write_model(model_of(kWhere));
   ASSERT_TRUE(written.ok());
@@ -265,14 +393,6 @@ TEST(OrtFormat, EveryPositionInTheTableMatters) {
         ++changed;
       }
   EXPECT_EQ(changed, 4);
-}
-
-// Overwrites a number at a place found in the file, and says how the file is refused then.
-template <class T>
-std::string refusal(std::string file, uint64_t at, T number) {
-  std::memcpy(file.data() + at, &number, sizeof(T));
-  const auto model = read(file);
-  return model.ok() ? "accepted" : model.status().message();
 }
 
 TEST(OrtFormat, NumbersThatContradictEachOtherAreRefused) {
@@ -348,9 +468,27 @@ TEST(OrtFormat, AWrongVersionIsRefused) {
     ASSERT_FALSE(refused.ok());
     EXPECT_NE(refused.status().message().find("wanted 4 to 6"), std::string::npos);
   }
-  std::string old = *written;
-  old[place_of(old, "6") + 4] = '4';
-  EXPECT_TRUE(read(old).ok());
+  for (const char version : {'4', '5', '6'}) {
+    std::string old = *written;
+    old[place_of(old, "6") + 4] = version;
+    EXPECT_TRUE(Session::from_bytes(bytes_of(old), plain()).ok());
+  }
+}
+
+// Before version 5 there was no table, but a list of hashes that nobody needs.
+TEST(OrtFormat, AFileWithoutATableIsRead) {
+  auto written = ort::write_model(model_of(kWhere));
+  ASSERT_TRUE(written.ok());
+  uint32_t root = 0;
+  int32_t to_layout = 0;
+  std::memcpy(&root, written->data(), 4);
+  std::memcpy(&to_layout, written->data() + root, 4);
+  const size_t layout = static_cast<size_t>(static_cast<int64_t>(root) - to_layout);
+  std::memset(written->data() + layout + 4 + 2 * ort::session::kernel_type_str_resolver, 0, 2);
+  (*written)[place_of(*written, "6") + 4] = '4';
+  flat::File file(*written);
+  EXPECT_FALSE(file.root().has(ort::session::kernel_type_str_resolver));
+  EXPECT_TRUE(Session::from_bytes(bytes_of(*written), plain()).ok());
 }
 
 TEST(OrtFormat, WhatOnnxRuntimeCannotReadNeedsPermission) {
@@ -364,6 +502,49 @@ g (int4[2] x) => (float[2] y) { y = Cast <to = 1> (x) })");
   const auto written = ort::write_model(model, options);
   ASSERT_TRUE(written.ok()) << written.status().message();
   EXPECT_TRUE(Session::from_bytes(bytes_of(*written), plain()).ok());
+}
+
+// Weights of four bits with blocks of scales: stored as they are, fused when the file is opened, packed beside it.
+TEST(OrtFormat, QuantizedWeightsAreFusedAndPacked) {
+  const fs::path folder = fs::path(TESSERA_BINARY_DIR) / "ort_format_int4";
+  fs::create_directories(folder);
+  const std::string path = (folder / "int4.ort").string();
+  std::string codes, scales;
+  for (int i = 0; i < 64 * 32 / 2; ++i) codes += format("{}{}", i ? "," : "", i * 37 % 256);
+  for (int i = 0; i < 2 * 32; ++i) scales += format("{}0.0{}", i ? "," : "", 11 + i % 80);
+  const std::string text = R"(<ir_version: 10, opset_import: ["" : 21]>
+g (float[M,64] x) => (float[M,32] y) <int4[64,32] w = {)" +
+                           codes + "}, float[2,32] s = {" + scales + R"(}, float[64,32] d> {
+  d = DequantizeLinear <axis = 0, block_size = 32> (w, s)
+  y = MatMul (x, d) })";
+  const Model model = model_of(text.c_str());
+  ASSERT_FALSE(ort::save_model(model, path).ok());
+  EXPECT_FALSE(fs::exists(path));
+  ort::WriteOptions options;
+  options.extensions = true;
+  ASSERT_TRUE(ort::save_model(model, path, options).ok());
+  const auto onnx = onnx::write_model(model);
+  ASSERT_TRUE(onnx.ok());
+  SessionOptions usual;
+  usual.threads = 1;
+  auto want = Session::from_bytes(bytes_of(*onnx), usual), cold = Session::open(path, usual);
+  ASSERT_TRUE(want.ok() && cold.ok()) << cold.status().message();
+  ASSERT_TRUE(save_packs(**cold, path + ".pack").ok());
+  auto warm = Session::open(path, usual);
+  ASSERT_TRUE(warm.ok()) << warm.status().message();
+  EXPECT_EQ((*warm)->loaded().rewrites.at("dequantize_matmul"), 1);
+  std::vector<float> elements(3 * 64);
+  for (size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<float>(i % 13) - 6;
+  const std::vector<Value> inputs = {*Tensor::of<float>(Shape{3, 64}, elements)};
+  std::vector<Value> outputs[3] = {std::vector<Value>(1), std::vector<Value>(1), std::vector<Value>(1)};
+  ASSERT_TRUE((*want)->run(inputs, outputs[0]).ok());
+  ASSERT_TRUE((*cold)->run(inputs, outputs[1]).ok());
+  ASSERT_TRUE((*warm)->run(inputs, outputs[2]).ok());
+  EXPECT_EQ((*warm)->memory().counters.packs_mapped + (*warm)->memory().counters.packs_shared, 1);
+  EXPECT_EQ((*warm)->memory().counters.packs_stale, 0);
+  for (const int i : {1, 2})
+    EXPECT_EQ(std::memcmp(outputs[i][0].tensor()->data(), outputs[0][0].tensor()->data(), 3 * 32 * sizeof(float)), 0);
+  fs::remove_all(folder);
 }
 
 TEST(OrtFormat, UnknownTypesCannotBeWritten) {
@@ -488,8 +669,28 @@ int number_in(const char* variable, int otherwise) {
   return text ? std::atoi(text) : otherwise;
 }
 
-TEST(OrtFormat, RandomMutations) {
-  const int total = number_in("TESSERA_MUTATIONS", 50000);
+void mutate(std::string& bytes, std::mt19937& random) {
+  for (unsigned k = 0, edits = 1 + random() % 4; k < edits; ++k) {
+    const size_t at = random() % bytes.size();
+    switch (random() % 4) {
+      case 0: bytes[at] = static_cast<char>(random()); break;
+      case 1: bytes[at] = static_cast<char>(bytes[at] ^ 1 << random() % 8); break;
+      case 2: {  // an offset or a number of another size
+        const uint32_t odd[] = {0, 1, 4, 0x7fffffff, 0x80000000, 0xffffffff, static_cast<uint32_t>(random() % 4096)};
+        if (at + 4 <= bytes.size()) std::memcpy(bytes.data() + at / 4 * 4, &odd[random() % 7], 4);
+        break;
+      }
+      default: {
+        const size_t other = random() % bytes.size();
+        bytes[at] = bytes[other];
+      }
+    }
+  }
+}
+
+// Tries so many mutations of the small files, and says how many were still models.
+template <class Try>
+void try_mutations(int total, Try&& loads_still) {
   std::mt19937 random(static_cast<unsigned>(number_in("TESSERA_SEED", 11)));
   const std::vector<std::string> contents = small_files();
   int loaded = 0;
@@ -499,25 +700,20 @@ TEST(OrtFormat, RandomMutations) {
       std::fflush(stdout);
     }
     std::string bytes = contents[static_cast<size_t>(i) % contents.size()];
-    for (unsigned k = 0, edits = 1 + random() % 4; k < edits; ++k) {
-      const size_t at = random() % bytes.size();
-      switch (random() % 4) {
-        case 0: bytes[at] = static_cast<char>(random()); break;
-        case 1: bytes[at] = static_cast<char>(bytes[at] ^ 1 << random() % 8); break;
-        case 2: {  // an offset or a number of another size
-          const uint32_t odd[] = {0, 1, 4, 0x7fffffff, 0x80000000, 0xffffffff, static_cast<uint32_t>(random() % 4096)};
-          if (at + 4 <= bytes.size()) std::memcpy(bytes.data() + at / 4 * 4, &odd[random() % 7], 4);
-          break;
-        }
-        default: {
-          const size_t other = random() % bytes.size();
-          bytes[at] = bytes[other];
-        }
-      }
-    }
-    loaded += loads(bytes, true);
+    mutate(bytes, random);
+    loaded += loads_still(bytes);
   }
   std::printf("%d of %d mutated models still loaded\n", loaded, total);
+}
+
+TEST(OrtFormat, RandomMutations) {
+  try_mutations(number_in("TESSERA_MUTATIONS", 50000), [](const std::string& bytes) { return loads(bytes, true); });
+}
+
+TEST(OrtFormat, RandomMutationsInTheMinimalLibrary) {
+  Minimal minimal;
+  try_mutations(number_in("TESSERA_MUTATIONS", 50000) / 2,
+                [&](const std::string& bytes) { return minimal.open(bytes, bytes.find("Loop") == bytes.npos) >= 0; });
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ Status add_types(const json& types, const char* which, std::map<int, std::set<st
   for (const auto& [index, names] : types[which].items()) {
     int i = -1;
     std::from_chars(index.data(), index.data() + index.size(), i);
-    if (i < 0 || !names.is_array()) return invalid("wanted {{\"{}\": {{\"0\": [\"float\"]}}}}", which);
+    if (i < 0 || !names.is_array()) return invalid("{} wants lists of types by number, as \"0\": [\"float\"]", which);
     for (const json& name : names)
       if (name.is_string()) out[i].insert(name.get<std::string>());
   }
