@@ -129,8 +129,8 @@ class GeneralRun {
     half_ = call_.shape(kCos)[1];
     for (int64_t i = 0; i < batch_ * length_; ++i) {
       const int64_t b = i / length_;
-      const int64_t at = call_.has(kPositions) ? call_.in<int64_t>(kPositions)[i]
-                                               : pasts_[static_cast<size_t>(b)] + i % length_;
+      const int64_t at =
+          call_.has(kPositions) ? call_.in<int64_t>(kPositions)[i] : pasts_[static_cast<size_t>(b)] + i % length_;
       if (at < 0 || at >= positions)
         return call_.refuse(call_.has(kPositions) ? kPositions : kSeqLens, "positions from 0 to {} (got {})",
                             positions - 1, at);
@@ -159,7 +159,8 @@ class GeneralRun {
     const int64_t at = packed_ ? row * (p_.heads + 2 * p_.kv_heads) + before + head : row * heads + head;
     decode(type_, call_.in(packed_ ? static_cast<int>(kQuery) : part), at * size_, size_, out);
     if (p_.rotary && part < 2)
-      Rotation{cos_.data(), sin_.data(), half_, p_.interleaved}.apply(places_[static_cast<size_t>(row)], out, size_, out);
+      Rotation{cos_.data(), sin_.data(), half_, p_.interleaved}.apply(places_[static_cast<size_t>(row)], out, size_,
+                                                                      out);
   }
 
   const std::byte* past_row(int part, int64_t b, int64_t head, int64_t row) const {
