@@ -30,10 +30,11 @@ void check(OrtStatus* status);
 // Takes text that was allocated with allocator().
 std::string take_text(char* text);
 
-// Makes the exception classes and the translation to them.
+// Makes errors of the library the exceptions that the package adds.
 void add_errors(nb::module_& module);
 void add_values(nb::module_& module);
 void add_dlpack(nb::module_& module);
+void add_sparse(nb::module_& module);
 void add_options(nb::module_& module);
 void add_sessions(nb::module_& module);
 

@@ -31,6 +31,7 @@ NB_MODULE(_native, module) {
   add_errors(module);
   add_values(module);
   add_dlpack(module);
+  add_sparse(module);
   add_options(module);
   add_sessions(module);
   module.def("providers", providers);

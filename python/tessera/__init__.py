@@ -7,6 +7,7 @@
 The names are those of onnxruntime's Python package, so programs written for it need another import only, or none:
 `python -m tessera.as_onnxruntime program.py`.
 """
+
 from __future__ import annotations
 
 import threading as _threading
@@ -42,7 +43,7 @@ from ._devices import (
     register_execution_provider_library,
     unregister_execution_provider_library,
 )
-from ._native import (
+from ._errors import (
     DeviceReset,
     EngineError,
     EPFail,

@@ -1,4 +1,5 @@
 """AdapterFormat: files of LoRA weights, FlatBuffers with the identifier "TORT"."""
+
 from __future__ import annotations
 
 import os

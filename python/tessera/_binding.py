@@ -1,4 +1,5 @@
 """IOBinding: inputs and outputs that stay where they are from run to run."""
+
 from __future__ import annotations
 
 from typing import Any, Sequence
@@ -7,6 +8,7 @@ import numpy as np
 
 from . import _native, _types
 from ._devices import require_cpu
+from ._errors import InvalidArgument, error
 from ._value import OrtValue, OrtValueVector
 
 
@@ -26,7 +28,7 @@ class IOBinding:
         """An array, read in place where it is contiguous."""
         type_ = self._session._types.get(name)
         if type_ is None:
-            raise _native.InvalidArgument(f"[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Invalid input name: {name}")
+            raise error(InvalidArgument, f"Invalid input name: {name}")
         self._bind_input(name, _types.from_python(arr_on_cpu, type_))
 
     def bind_input(

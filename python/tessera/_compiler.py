@@ -1,4 +1,5 @@
 """ModelCompiler: writes a model as the session would run it."""
+
 from __future__ import annotations
 
 import os

@@ -1,10 +1,11 @@
 """Devices, memory and providers: the names that programs know; what there is, is the CPU."""
+
 from __future__ import annotations
 
 import enum
 from typing import Any
 
-from . import _native
+from ._errors import NotImplemented, error
 
 
 class OrtDeviceVendorId(enum.IntEnum):
@@ -92,7 +93,7 @@ def require_cpu(name: str) -> None:
 
 def not_there(what: str, instead: str) -> Exception:
     """The exception for what cannot be on a CPU."""
-    return _native.NotImplemented(f"[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : {what}; {instead}")
+    return error(NotImplemented, f"{what}; {instead}")
 
 
 class OrtDevice:
@@ -308,18 +309,22 @@ class OrtExternalInitializerInfo:
 
 
 def get_ep_devices() -> list[OrtEpDevice]:
+    """What models can run on: the CPU."""
     return [OrtEpDevice()]
 
 
 def get_hardware_devices() -> list[OrtHardwareDevice]:
+    """The CPU."""
     return [OrtHardwareDevice()]
 
 
 def register_execution_provider_library(registration_name: str, library_path: str) -> None:
+    """Refused: providers cannot be added."""
     raise not_there("plug-in providers cannot be loaded", "models run on the CPU without one")
 
 
 def unregister_execution_provider_library(registration_name: str) -> None:
+    """Refused: there are none to remove."""
     raise not_there("plug-in providers cannot be loaded", "models run on the CPU without one")
 
 

@@ -1,4 +1,5 @@
 """How things look in a notebook."""
+
 from __future__ import annotations
 
 import html

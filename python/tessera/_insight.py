@@ -1,4 +1,5 @@
 """What happens inside a model: times, values, and whether they are right."""
+
 from __future__ import annotations
 
 import json
@@ -66,24 +67,24 @@ def parse(text: bytes) -> Any:
 
 
 class Profile(Table):
-    """The times of the nodes of a model in milliseconds, in the order they ran."""
+    """The times of the nodes of a model in microseconds, in the order they ran."""
 
     def __init__(self, steps: list[tuple[str, str, float]], total: float):
-        spent = sum(ms for _, _, ms in steps)
-        self.total_ms = total
-        rows = [(name, op, ms, 100 * ms / spent if spent else 0.0) for name, op, ms in steps]
-        super().__init__(["node", "op", "ms", "%"], rows, f"{total:.3f} ms, {len(rows)} steps")
+        spent = sum(us for _, _, us in steps)
+        self.total_us = total
+        rows = [(name, op, us, 100 * us / spent if spent else 0.0) for name, op, us in steps]
+        super().__init__(["node", "op", "us", "%"], rows, f"{total:.1f} us, {len(rows)} steps")
 
     def by_op(self) -> Table:
         """Times added up by operator, longest first."""
-        sums: dict[str, list[float]] = {}
-        for _, op, ms, share in self._rows:
+        sums: dict[str, list] = {}
+        for _, op, us, share in self._rows:
             entry = sums.setdefault(op, [0, 0.0, 0.0])
             entry[0] += 1
-            entry[1] += ms
+            entry[1] += us
             entry[2] += share
-        rows = sorted(((op, *entry) for op, entry in sums.items()), key=lambda row: -row[2])
-        return Table(["op", "count", "ms", "%"], rows, self.title)
+        rows = sorted(([op, *entry] for op, entry in sums.items()), key=lambda row: -row[2])
+        return Table(["op", "count", "us", "%"], rows, self.title)
 
     def top(self, count: int = 10) -> Table:
         """The steps that took longest."""
@@ -97,12 +98,12 @@ def profile(session, feed, runs):
     session._sess.run_timed(feed)  # what only the first run does is not shown
     for _ in range(max(1, runs)):
         whole, *steps = parse(session._sess.run_timed(feed))
-        total = min(total, whole["duration"] / 1e6)
-        times = [(s["name"], s["op"], s["duration"] / 1e6) for s in steps]
+        total = min(total, whole["duration"] / 1e3)
+        times = [(s["name"], s["op"], s["duration"] / 1e3) for s in steps]
         if len(times) != len(best):
             best = times  # branches and loops may run other steps
         else:
-            best = [(n, o, min(ms, old[2])) for (n, o, ms), old in zip(times, best)]
+            best = [(n, o, min(us, old[2])) for (n, o, us), old in zip(times, best)]
     return Profile(best, total)
 
 
@@ -203,6 +204,7 @@ def verify(session, feed, expected, rtol, atol):
 
 def _expected(session, feed, expected, names):
     if expected is None:
+
         def change(options):
             options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
             options.intra_op_num_threads = 1

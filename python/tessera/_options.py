@@ -1,4 +1,5 @@
 """SessionOptions, RunOptions, adapters and the enumerations they use."""
+
 from __future__ import annotations
 
 import enum
@@ -126,7 +127,7 @@ class SessionOptions(_Properties):
 
     def get_session_config_entry(self, key: str) -> str:
         """The text of an entry; RuntimeError where it was not set."""
-        value = self._options.get_config(key)
+        value: Any = self._options.get_config(key)
         if value is None:
             raise RuntimeError(f"SessionOptions does not have configuration with key: {key}")
         return value
@@ -235,7 +236,7 @@ class LoraAdapter:
     """Weights that take the place of a model's inputs while the adapter is active."""
 
     def __init__(self) -> None:
-        self._adapter = None
+        self._adapter: Any = None
 
     def Load(self, path: str | os.PathLike) -> None:
         """Reads a file that AdapterFormat.export_adapter wrote."""
@@ -294,7 +295,7 @@ class RunOptions(_Properties):
 
     def get_run_config_entry(self, key: str) -> str:
         """The text of an entry; RuntimeError where it was not set."""
-        value = self._options.get_config(key)
+        value: Any = self._options.get_config(key)
         if value is None:
             raise RuntimeError(f"RunOptions does not have configuration with key: {key}")
         return value

@@ -2,6 +2,7 @@
 
 Each fills the arrays it is given: codes, scales and zero points of a matrix [K, N], in blocks along K.
 """
+
 from __future__ import annotations
 
 import numpy as np
@@ -68,12 +69,47 @@ def quantize_matmul_8bits(dst, src, scale, zero_points, block_size, N, K, is_sym
     _fill(8, dst, src, scale, zero_points, block_size, N, K, is_symmetric)
 
 
-def quantize_qdq_matmul_4bits(dst, src, scale, zero_points, block_size, N, K, is_symmetric) -> bool:
-    """As DequantizeLinear reads them: codes and scales in the order of the matrix; signed codes where symmetric."""
-    codes, scales, zeros = _quantized(np.asarray(src).reshape(K, N), block_size, 4, is_symmetric)
+def _fill_plain(bits, dst, src, scale, zero_points, block_size, N, K, is_symmetric):
+    codes, scales, zeros = _quantized(np.asarray(src).reshape(K, N), block_size, bits, is_symmetric)
     plain = codes.reshape(N, -1)[:, :K].T.reshape(-1)
-    dst[...] = _packed(plain ^ 8 if is_symmetric else plain, 4).reshape(dst.shape)
+    dst[...] = _packed(plain ^ (1 << (bits - 1)) if is_symmetric else plain, bits).reshape(dst.shape)
     scale[...] = scales.T.reshape(scale.shape)
     if zero_points is not None and zero_points.size and not is_symmetric:
-        zero_points[...] = _packed(zeros.T.reshape(-1), 4).reshape(zero_points.shape)
+        zero_points[...] = _packed(zeros.T.reshape(-1), bits).reshape(zero_points.shape)
     return bool(is_symmetric)
+
+
+def quantize_qdq_matmul_4bits(dst, src, scale, zero_points, block_size, N, K, is_symmetric) -> bool:
+    """As DequantizeLinear reads them: codes and scales in the order of the matrix; signed codes where symmetric."""
+    return _fill_plain(4, dst, src, scale, zero_points, block_size, N, K, is_symmetric)
+
+
+# What the 16 codes stand for, as parts of the largest number of a block.
+_FP4 = np.array(
+    [0, 5.208333333e-03, 0.66666667, 1, 0.33333333, 0.5, 0.16666667, 0.25]
+    + [-0.0, -5.208333333e-03, -0.66666667, -1, -0.33333333, -0.5, -0.16666667, -0.25],
+    np.float32,
+)
+_NF4 = np.array(
+    [-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334]
+    + [-0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224]
+    + [0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0],
+    np.float32,
+)
+
+
+def quantize_matmul_bnb4(dst, src, absmax, block_size, quant_type, N, K) -> None:
+    """The nearest of 16 numbers (0: FP4, 1: NF4) in blocks of a matrix [N, K], the first of a byte highest."""
+    flat = np.asarray(src, np.float32).reshape(-1)
+    padded = np.zeros(-(-flat.size // block_size) * block_size, np.float32)
+    padded[: flat.size] = flat
+    blocks = padded.reshape(-1, block_size)
+    largest = np.abs(blocks).max(-1)
+    inverse = np.where(largest > 0, np.float32(1) / np.where(largest > 0, largest, 1), np.float32(0))
+    table = _NF4 if quant_type else _FP4
+    order = np.argsort(table, kind="stable")
+    middles = (table[order][1:] + table[order][:-1]) / 2
+    codes = order[np.searchsorted(middles, blocks * inverse[:, None], side="left")].astype(np.uint8)
+    codes = codes.reshape(-1)[: flat.size + flat.size % 2]
+    dst[...] = (codes[0::2] << 4 | codes[1::2]).reshape(dst.shape)
+    absmax[...] = largest.reshape(absmax.shape)

@@ -1,4 +1,5 @@
 """InferenceSession: a model, ready to run."""
+
 from __future__ import annotations
 
 import os
@@ -86,6 +87,10 @@ class Session:
 
     _sess: Any = None
     _nan_guard = False
+    _sess_options: SessionOptions
+    _inputs_meta: list[NodeArg]
+    _outputs_meta: list[NodeArg]
+    _overridable: list[NodeArg]
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs that a run takes, in the model's order."""
@@ -239,14 +244,21 @@ class Session:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """session(x, y), session([x, y]), session({"x": x}) or session(x=x): one output itself, several as a list."""
-        if len(args) == 1 and isinstance(args[0], Mapping) and self._inputs_meta[0]._type[0] != "map":
+        first = self._inputs_meta[0]._type[0] if self._inputs_meta else ""
+        if len(args) == 1 and isinstance(args[0], Mapping) and first != "map":
             feed = {**args[0], **kwargs}
         else:
-            if len(args) == 1 and isinstance(args[0], (list, tuple)) and len(args[0]) == len(self._inputs_meta) > 1:
+            if len(args) == 1 and first != "sequence" and self._is_list_of_inputs(args[0]):
                 args = tuple(args[0])
             feed = {**self._feed(args), **kwargs}
         results = self.run(None, feed)
         return results[0] if len(results) == 1 else results
+
+    def _is_list_of_inputs(self, given):
+        """Whether a list is one of inputs; one of numbers, for a model with a single input, is that input."""
+        if not isinstance(given, (list, tuple)) or len(given) != len(self._inputs_meta):
+            return False
+        return len(given) > 1 or hasattr(given[0], "__array__") or isinstance(given[0], OrtValue)
 
     def io_binding(self) -> IOBinding:
         """Inputs and outputs that stay in place from run to run."""
@@ -317,9 +329,7 @@ class Session:
 
         return profile(self, self._feed(input_feed), runs)
 
-    def tap(
-        self, names: Sequence[str] | str | None, input_feed: Mapping[str, Any] | Sequence[Any]
-    ) -> dict[str, Any]:
+    def tap(self, names: Sequence[str] | str | None, input_feed: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
         """Values inside the model, by their names there; all of the main graph's where `names` is None.
 
         The model is loaded a second time with these values as outputs, so rewrites leave them as they are.
@@ -391,12 +401,12 @@ class InferenceSession(Session):
             raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
         options = self._sess_options._finished()
         self._kept = list(self._sess_options._kept)
-        if self._disabled:
-            options.add_config("optimization.disable_specified_optimizers", ";".join(self._disabled))
         self._sess = self._open(options)
         self._describe()
 
     def _open(self, options):
+        if self._disabled:
+            options.add_config("optimization.disable_specified_optimizers", ";".join(self._disabled))
         if self._model_bytes is None:
             return _native.Session.open_file(self._model_path, options)
         options.add_config("session.use_ort_model_bytes_directly", "1")

@@ -1,16 +1,23 @@
 """SparseTensor: elements that are not zero, and where they are."""
+
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
 
+from . import _native
 from ._devices import OrtSparseFormat, not_there
-from ._types import element_of
+from ._types import BY_NUMBER, STRING, array_from_tensor, element_of
 
 
 class SparseTensor:
-    """A sparse tensor in memory of numpy. Sessions neither take nor give one; to_dense() makes an array of it."""
+    """A sparse tensor in memory of numpy. Runs read it in place; to_dense() makes an array of it."""
+
+    _format: OrtSparseFormat
+    _shape: np.ndarray
+    _values: np.ndarray
+    _indices: tuple[np.ndarray, ...]
 
     def __init__(self, sparse_tensor: Any):
         self.__dict__.update(vars(sparse_tensor))
@@ -43,6 +50,42 @@ class SparseTensor:
     @classmethod
     def blocksparse_from_numpy(cls, dense_shape, values, indices, ort_device: Any = None) -> SparseTensor:
         return cls._of(OrtSparseFormat.ORT_SPARSE_BLOCK_SPARSE, dense_shape, values, (np.asarray(indices, np.int32),))
+
+    @classmethod
+    def _read(cls, value) -> SparseTensor:
+        """Of a value of the library, which it keeps alive."""
+        format_, type_, dense, shape, address, count, indices = _native.sparse_parts(value)
+        element = BY_NUMBER[type_]
+        if element.number == STRING:
+            raise not_there("sparse tensors of strings cannot be read", "make them dense in the model")
+        data = _native.Value.tensor_at(type_, shape, address, count * element.bits // 8, value)
+        kind = np.int32 if format_ == OrtSparseFormat.ORT_SPARSE_BLOCK_SPARSE else np.int64
+        lists = tuple(np.frombuffer(part, kind) for part in indices)
+        if format_ == OrtSparseFormat.ORT_SPARSE_COO and lists[0].size == 2 * count:
+            lists = (lists[0].reshape(-1, 2),)
+        return cls._of(OrtSparseFormat(format_), dense, array_from_tensor(data), lists)
+
+    @property
+    def _value(self):
+        """The value that runs take."""
+        values = np.ascontiguousarray(self._values)
+        element = element_of(values.dtype)
+        source = values.reshape(-1).view(np.uint8) if values.size else values
+        lists = [np.ascontiguousarray(part).reshape(-1) for part in self._indices]
+        return _native.sparse_tensor(
+            element.number, self._format, self._shape.tolist(), list(values.shape), source, lists
+        )
+
+    def _as_input(self) -> SparseTensor:
+        """With a row of indices per element, the form in which the library computes."""
+        if self._format == OrtSparseFormat.ORT_SPARSE_CSRC:
+            inner, outer = self._indices
+            pairs = np.stack([np.repeat(np.arange(len(outer) - 1), np.diff(outer)), inner], 1)
+        elif self._format == OrtSparseFormat.ORT_SPARSE_COO and self._indices[0].size == self._values.size:
+            pairs = np.stack(np.unravel_index(self._indices[0].reshape(-1), tuple(self._shape)), 1)
+        else:
+            return self
+        return self._of(OrtSparseFormat.ORT_SPARSE_COO, self._shape, self._values, (pairs.astype(np.int64),))
 
     def _get_c_tensor(self) -> SparseTensor:
         return self

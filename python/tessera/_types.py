@@ -1,4 +1,5 @@
 """Element types: their numbers in the C ABI, names, and numpy types; and arrays to and from values."""
+
 from __future__ import annotations
 
 import functools
@@ -6,6 +7,7 @@ import functools
 import numpy as np
 
 from . import _native
+from ._errors import NotImplemented, error
 
 TENSOR, SEQUENCE, MAP, SPARSE, OPTIONAL = 1, 2, 3, 5, 6
 STRING = 8
@@ -205,9 +207,11 @@ def to_python(value):
     if kind == MAP:
         keys, values = value.parts()
         return dict(zip(array_from_tensor(keys).tolist(), array_from_tensor(values).tolist()))
-    raise _native.NotImplemented(
-        f"[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : values of kind {kind} cannot be given to Python"
-    )
+    if kind == SPARSE:
+        from ._sparse import SparseTensor
+
+        return SparseTensor._read(value)
+    raise error(NotImplemented, f"values of kind {kind} cannot be given to Python")
 
 
 def _field(number, content):
@@ -237,18 +241,21 @@ def _empty_sequence(onnx_number):
 def empty_sequence(element):
     """A value without elements of a type, as the library describes it."""
     if element[0] != "tensor":
-        raise _native.NotImplemented(
-            f"[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : empty sequences of {type_text(element)} cannot be made"
-        )
+        raise error(NotImplemented, f"empty sequences of {type_text(element)} cannot be made")
     return _empty_sequence(BY_NUMBER[element[1]].onnx_number)
 
 
 def from_python(data, type_):
     """The value that `data` means for an argument of a type, as the library describes it."""
+    kind = type_[0]
+    if kind == "sparse_tensor":
+        from ._sparse import SparseTensor
+
+        given = data if isinstance(data, SparseTensor) else SparseTensor._read(data._value)
+        return given._as_input()._value
     native = getattr(data, "_value", None)
     if native is not None:
         return native
-    kind = type_[0]
     if kind == "tensor":
         return _tensor(data, BY_NUMBER[type_[1]])
     if kind == "optional":
@@ -259,9 +266,7 @@ def from_python(data, type_):
         return _native.Value.container(SEQUENCE, [from_python(item, type_[1]) for item in data])
     if kind == "map":
         return _map(data, type_)
-    raise _native.NotImplemented(
-        f"[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : inputs of type {type_text(type_)} cannot be given"
-    )
+    raise error(NotImplemented, f"inputs of type {type_text(type_)} cannot be given")
 
 
 def _tensor(data, element):
@@ -272,6 +277,8 @@ def _tensor(data, element):
                 return value
         if hasattr(data, "__array__") or hasattr(data, "__array_interface__"):
             data = np.asarray(data)
+        elif hasattr(data, "__dlpack__"):
+            data = np.from_dlpack(data)
         else:
             data = _count_copy(np.array(data, element.dtype))
             return tensor_from_array(data, None if element.number == STRING else element)

@@ -1,4 +1,5 @@
 """OrtValue: a tensor, sequence or map in memory of the library or of numpy."""
+
 from __future__ import annotations
 
 from typing import Any, Sequence
@@ -16,7 +17,7 @@ class OrtValue:
     """
 
     def __init__(self, value, numpy_obj: np.ndarray | None = None):
-        self._value = value._value if isinstance(value, OrtValue) else value
+        self._value: Any = value._value if isinstance(value, OrtValue) else value
         self._numpy_obj = numpy_obj
 
     @property
@@ -58,10 +59,16 @@ class OrtValue:
         return cls(_native.Value.empty_tensor(_types.element_of(element_type).number, list(shape)))
 
     @classmethod
-    def ort_value_from_sparse_tensor(cls, sparse_tensor) -> OrtValue:
-        raise _native.NotImplemented(
-            "[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : sparse tensors cannot be made values; give a dense array"
-        )
+    def ortvalue_from_shape_and_onnx_type(
+        cls, shape: Sequence[int], onnx_element_type: int, device: Any = None
+    ) -> OrtValue:
+        """A new tensor, its elements not set, of a type given by its number in TensorProto.DataType."""
+        return cls.ortvalue_from_shape_and_type(shape, onnx_element_type)
+
+    @classmethod
+    def ort_value_from_sparse_tensor(cls, sparse_tensor: Any) -> OrtValue:
+        """A SparseTensor as a value, read in place."""
+        return cls(sparse_tensor._value)
 
     @classmethod
     def from_dlpack(cls, data: Any, is_bool_tensor: bool = False, /) -> OrtValue:
@@ -145,13 +152,18 @@ class OrtValue:
     def is_tensor_sequence(self) -> bool:
         return self._value.kind() == _types.SEQUENCE
 
-    def as_sparse_tensor(self):
-        raise _native.NotImplemented(
-            "[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : values cannot be read as sparse tensors; use numpy()"
-        )
+    def as_sparse_tensor(self) -> Any:
+        """The value as a SparseTensor over the same memory."""
+        from ._sparse import SparseTensor
+
+        return SparseTensor._read(self._value)
 
     def __repr__(self) -> str:
-        return f"OrtValue({self.data_type()}, shape={self.shape()})" if self.is_tensor() else f"OrtValue({self.data_type()})"
+        return (
+            f"OrtValue({self.data_type()}, shape={self.shape()})"
+            if self.is_tensor()
+            else f"OrtValue({self.data_type()})"
+        )
 
 
 class OrtValueVector(list):

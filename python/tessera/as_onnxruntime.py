@@ -17,6 +17,7 @@ or for a whole environment, where packages want a distribution of that name: a w
 If the onnxruntime package is installed too, those of its modules that are Python alone (onnxruntime.quantization, tools,
 transformers) are found there, and run with Tessera. Processes that the program starts are not affected by the first two.
 """
+
 from __future__ import annotations
 
 import importlib
@@ -96,7 +97,9 @@ def _root() -> types.ModuleType:
     """The module called onnxruntime: the names of Tessera, and the folders of the real package for what is there only."""
     module = types.ModuleType(_NAME, tessera.__doc__)
     module.__dict__.update({name: getattr(tessera, name) for name in tessera.__all__})
-    module.__dict__.update(__author__=tessera.__author__, __version__=tessera.get_version_string())
+    version = tessera.get_version_string()
+    module.__dict__.update(__author__=tessera.__author__, __version__=version, version=version)
+    module.__dict__.update(package_name=_NAME, cuda_version="")
     module.__file__ = tessera.__file__
     module.__path__ = installed_folders()
     module.__spec__ = importlib.machinery.ModuleSpec(_NAME, _Loader(module), origin=tessera.__file__, is_package=True)
@@ -117,10 +120,9 @@ def install(replace: bool = False) -> None:
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
     root = sys.modules[_NAME] = _root()
-    root.capi = importlib.import_module(_NAME + ".capi")
-    for name in ("_pybind_state", "onnxruntime_pybind11_state", "onnxruntime_validation"):
-        importlib.import_module(f"{_NAME}.capi.{name}")
-    root.onnxruntime_validation = root.capi.onnxruntime_validation
+    for name in ("", "._pybind_state", ".onnxruntime_pybind11_state", ".onnxruntime_validation"):
+        importlib.import_module(f"{_NAME}.capi{name}")
+    root.__dict__.update(onnxruntime_validation=sys.modules[f"{_NAME}.capi.onnxruntime_validation"])
 
 
 def write_wheel(folder: str | os.PathLike) -> str:

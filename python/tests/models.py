@@ -1,4 +1,5 @@
 """Small models for the tests."""
+
 from onnx import TensorProto, helper, numpy_helper
 
 
@@ -12,7 +13,11 @@ def model(nodes, inputs, outputs, initializers=(), opset=17, **metadata):
     )
     made = helper.make_model(
         graph,
-        opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("ai.onnx.ml", 3)],
+        opset_imports=[
+            helper.make_opsetid("", opset),
+            helper.make_opsetid("ai.onnx.ml", 3),
+            helper.make_opsetid("com.microsoft", 1),
+        ],
         ir_version=10,
         producer_name="tests",
     )

@@ -182,9 +182,10 @@ Status fix_dimension(OrtSessionOptions* options, const char* name, int64_t value
   return {};
 }
 
-// What dimensions denote is not kept, so there is nothing to fix; results do not depend on it.
-Status fix_denoted_dimension(OrtSessionOptions* options, const char* denotation, int64_t) {
-  return not_null({{"options", options}, {"dim_denotation", denotation}});
+Status fix_denoted_dimension(OrtSessionOptions* options, const char* denotation, int64_t value) {
+  TRY(not_null({{"options", options}, {"dim_denotation", denotation}}));
+  options->options.denoted_dimensions[denotation] = value;
+  return {};
 }
 
 Status append_provider(OrtSessionOptions* options, const char* name, const char* const* keys, const char* const* values,

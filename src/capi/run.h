@@ -9,6 +9,7 @@
 
 struct OrtRunOptions {
   tessera::RunOptions run;
+  std::string profile_prefix;  // not empty: the run writes its times to a file
   int log_verbosity = 0, log_severity = -1;
   std::vector<std::shared_ptr<const tessera::capi::AdapterWeights>> adapters;  // active ones
 };

@@ -65,6 +65,13 @@ Dim DimPool::symbol(std::string_view name) {
   return make({{1, {a}}});
 }
 
+Dim DimPool::denoted(std::string_view denotation, std::string_view name, Dim otherwise) {
+  const auto found = denotation.empty() || otherwise.known() ? denoted_.end() : denoted_.find(denotation);
+  if (found == denoted_.end()) return otherwise;
+  if (!name.empty()) fix(name, found->second);
+  return Dim(found->second);
+}
+
 Dim DimPool::fresh() {
   while (symbols_.find(format("unknown_{}", fresh_)) != symbols_.end()) ++fresh_;
   return symbol(format("unknown_{}", fresh_++));

@@ -66,6 +66,10 @@ class DimPool {
   Dim symbol(std::string_view name);
   // From now on the symbol is this number, as a user's option may say.
   void fix(std::string_view name, int64_t value) { fixed_.emplace(std::string(name), value); }
+  // The same for every dimension that denotes this, as "DATA_BATCH".
+  void fix_denoted(std::string_view denotation, int64_t value) { denoted_.emplace(std::string(denotation), value); }
+  // A dimension as a file has it: a number if its denotation was fixed to one. Others of its name are that number then.
+  Dim denoted(std::string_view denotation, std::string_view name, Dim otherwise);
   // A dimension nobody knows anything about.
   Dim fresh();
 
@@ -78,7 +82,7 @@ class DimPool {
   std::map<std::string, const DimAtom*, std::less<>> symbols_;
   std::unordered_map<std::string, std::unique_ptr<DimExpr>> exprs_;
   std::unordered_map<std::string, const DimAtom*> operations_;
-  std::map<std::string, int64_t, std::less<>> fixed_;
+  std::map<std::string, int64_t, std::less<>> fixed_, denoted_;
   int fresh_ = 0;
 };
 

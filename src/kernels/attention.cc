@@ -27,10 +27,14 @@ struct TypeKernels {
                float* y);
   void (*keys)(const HeadRows& keys, int64_t n, int64_t size, float* panels);
   void (*values)(const HeadRows& values, int64_t n, int64_t size, float* panels);
+  void (*load)(const HeadRows& from, int64_t rows, int64_t size, const float* factors, int64_t factor_step, float* to,
+               int64_t to_step);
+  void (*store)(const float* from, int64_t from_step, int64_t rows, int64_t size, const float* factors,
+                int64_t factor_step, void* to, int64_t to_step);
 };
 struct Kernels {
   TypeKernels of[3];  // by PanelType
-  float (*exp)(float* x, int64_t n, float start);
+  void (*exp)(float* x, int64_t ld, int64_t rows, int64_t n, float start, float* factors);
   void (*rotate)(float* x, const float* cos, const float* sin, int64_t half);
 };
 
@@ -53,14 +57,17 @@ constexpr int kKeys = 4;                                 // rows read side by si
 struct F32 {
   using T = float;
   static HWY_INLINE V load(const T* p) { return hn::LoadU(D(), p); }
+  static HWY_INLINE void store(V v, T* p) { hn::StoreU(v, D(), p); }
 };
 struct F16 {
   using T = uint16_t;
   static HWY_INLINE V load(const T* p) { return half::widen_f16(D(), hn::LoadU(hn::Rebind<uint16_t, D>(), p)); }
+  static HWY_INLINE void store(V v, T* p) { hn::StoreU(half::narrow_f16(D(), v), hn::Rebind<uint16_t, D>(), p); }
 };
 struct BF16 {
   using T = uint16_t;
   static HWY_INLINE V load(const T* p) { return half::widen_bf16(D(), hn::LoadU(hn::Rebind<uint16_t, D>(), p)); }
+  static HWY_INLINE void store(V v, T* p) { hn::StoreU(half::narrow_bf16(D(), v), hn::Rebind<uint16_t, D>(), p); }
 };
 
 // `count` elements, fewer than a vector's; zeros beyond.
@@ -204,6 +211,44 @@ void sums(const float* weights, int64_t ld, int64_t rows, const HeadRows& values
   for (; r < rows; ++r) some_sums<E, 1>(weights + r * ld, ld, values, n, size, y + r * size);
 }
 
+// Rows of a head lie far apart: those to come are asked for early, but not into the nearest cache, of which they may
+// share a few sets.
+constexpr int64_t kRowsAhead = 16;
+template <class T>
+HWY_INLINE void fetch_row(const T* row, int64_t count) {
+  for (int64_t i = 0; i < count; i += 64 / static_cast<int64_t>(sizeof(T))) __builtin_prefetch(row + i, 0, 2);
+}
+
+// One row of elements of one type, times a factor, as a row of another.
+template <class From, class To>
+HWY_INLINE void scale_row(const typename From::T* from, int64_t size, float factor, typename To::T* to) {
+  const V times = hn::Set(D(), factor);
+  int64_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) To::store(hn::Mul(From::load(from + i), times), to + i);
+  if (i == size) return;
+  HWY_ALIGN typename To::T some[kLanes];
+  To::store(hn::Mul(load_some<From>(from + i, size - i), times), some);
+  std::copy_n(some, size - i, to + i);
+}
+
+template <class E>
+void rows_to_floats(const HeadRows& from, int64_t rows, int64_t size, const float* factors, int64_t factor_step,
+                    float* to, int64_t to_step) {
+  const auto* data = static_cast<const typename E::T*>(from.data);
+  for (int64_t r = 0; r < rows; ++r) {
+    if (r + kRowsAhead < rows) fetch_row(data + (r + kRowsAhead) * from.step, size);
+    scale_row<E, F32>(data + r * from.step, size, factors[r * factor_step], to + r * to_step);
+  }
+}
+
+template <class E>
+void floats_to_rows(const float* from, int64_t from_step, int64_t rows, int64_t size, const float* factors,
+                    int64_t factor_step, void* to, int64_t to_step) {
+  auto* out = static_cast<typename E::T*>(to);
+  for (int64_t r = 0; r < rows; ++r)
+    scale_row<F32, E>(from + r * from_step, size, factors[r * factor_step], out + r * to_step);
+}
+
 // Sixteen rows of floats, `count` columns of them, as columns of a panel.
 HWY_INLINE void turn_rows(const float* const (&rows)[kPanelWidth], int64_t count, float* HWY_RESTRICT panel) {
   int64_t x = 0;
@@ -231,38 +276,37 @@ HWY_INLINE void widen_row(const typename E::T* from, int64_t count, float* to) {
   std::copy_n(some, count - i, to + i);
 }
 
+// Rows are gathered before they are turned: where they lie, sixteen of them may share a few sets of the cache.
 template <class E>
 void keys_to_panels(const HeadRows& keys, int64_t n, int64_t size, float* panels) {
   constexpr int64_t kColumns = 64;  // at a time
   HWY_ALIGN float wide[kPanelWidth * kColumns];
+  const float* rows[kPanelWidth];
+  for (int64_t j = 0; j < kPanelWidth; ++j) rows[j] = wide + j * kColumns;
   const auto* data = static_cast<const typename E::T*>(keys.data);
   for (int64_t i = 0; i < n; i += kPanelWidth)
     for (int64_t at = 0; at < size; at += kColumns) {
-      const int64_t columns = std::min(kColumns, size - at);
-      const float* rows[kPanelWidth];
-      for (int64_t j = 0; j < kPanelWidth; ++j) {
-        float* own = wide + j * kColumns;
-        rows[j] = own;
-        const typename E::T* from = data + std::min(i + j, n - 1) * keys.step + at;
-        if (i + j >= n)
-          std::fill_n(own, columns, 0.0f);
-        else if constexpr (sizeof(typename E::T) == sizeof(float))
-          rows[j] = from;
-        else
-          widen_row<E>(from, columns, own);
+      const int64_t columns = std::min(kColumns, size - at), count = std::min<int64_t>(kPanelWidth, n - i);
+      for (int64_t j = 0; j < count; ++j) {
+        const typename E::T* row = data + (i + j) * keys.step + at;
+        if (i + j + kRowsAhead < n) fetch_row(row + kRowsAhead * keys.step, columns);
+        widen_row<E>(row, columns, wide + j * kColumns);
       }
+      std::fill(wide + count * kColumns, wide + kPanelWidth * kColumns, 0.0f);
       turn_rows(rows, columns, panels + (i * size + at * kPanelWidth));
     }
 }
 
 template <class E>
 void values_to_panels(const HeadRows& values, int64_t n, int64_t size, float* panels) {
-  for (int64_t at = 0; at < size; at += kPanelWidth) {
-    const int64_t columns = std::min<int64_t>(kPanelWidth, size - at);
-    const auto* from = static_cast<const typename E::T*>(values.data) + at;
-    for (int64_t i = 0; i < n; ++i, from += values.step, panels += kPanelWidth) {
-      widen_row<E>(from, columns, panels);
-      std::fill(panels + columns, panels + kPanelWidth, 0.0f);
+  const auto* from = static_cast<const typename E::T*>(values.data);
+  for (int64_t i = 0; i < n; ++i, from += values.step) {
+    if (i + kRowsAhead < n) fetch_row(from + kRowsAhead * values.step, size);
+    float* to = panels + i * kPanelWidth;
+    for (int64_t at = 0; at < size; at += kPanelWidth, to += n * kPanelWidth) {
+      const int64_t columns = std::min<int64_t>(kPanelWidth, size - at);
+      widen_row<E>(from + at, columns, to);
+      std::fill(to + columns, to + kPanelWidth, 0.0f);
     }
   }
 }
@@ -270,11 +314,14 @@ void values_to_panels(const HeadRows& values, int64_t n, int64_t size, float* pa
 // e^x of x <= 0 (or NaN), zero where it would be below the normal numbers.
 HWY_INLINE vm::V exp_below(vm::V x) {
   constexpr float kTerms[] = {0.5f, 0.166665182f, 0.041666206f, 0.00836895406f, 0.00139505987f};
-  const vm::V n = hn::Round(hn::Mul(x, vm::set(1.44269504f)));
+  // The sum's last bits are those of n + 127, which lands in the exponent.
+  constexpr float kShift = 12582912.0f + 127.0f;
+  const vm::V moved = hn::MulAdd(x, vm::set(1.44269504f), vm::set(kShift)), n = hn::Sub(moved, vm::set(kShift));
   vm::V r = hn::NegMulAdd(n, vm::set(vm::kLn2High), x);
   r = hn::NegMulAdd(n, vm::set(vm::kLn2Low), r);
   const vm::V tail = hn::MulAdd(hn::Mul(r, r), vm::polynomial(r, kTerms), r);
-  const vm::V y = hn::Mul(hn::Add(tail, vm::set(1.0f)), vm::power_of_two(hn::ConvertTo(vm::DI(), n)));
+  const vm::V power = hn::BitCast(vm::D(), hn::ShiftLeft<23>(hn::BitCast(vm::DI(), moved)));
+  const vm::V y = hn::MulAdd(tail, power, power);
   return hn::IfThenZeroElse(hn::Lt(x, vm::set(-87.0f)), y);
 }
 
@@ -295,7 +342,7 @@ HWY_INLINE void each_vector(float* x, int64_t n, float fill, F&& f) {
   }
 }
 
-float largest(const float* x, int64_t n, float start) {
+HWY_INLINE float largest(const float* x, int64_t n, float start) {
   constexpr int kLong = static_cast<int>(hn::MaxLanes(vm::D()));
   vm::V most[4];
   for (vm::V& m : most) m = vm::set(start);
@@ -304,14 +351,13 @@ float largest(const float* x, int64_t n, float start) {
 #pragma GCC unroll 4
     for (int s = 0; s < 4; ++s) most[s] = hn::Max(hn::LoadU(vm::D(), x + i + s * kLong), most[s]);
   for (; i + kLong <= n; i += kLong) most[0] = hn::Max(hn::LoadU(vm::D(), x + i), most[0]);
-  HWY_ALIGN float lanes[kLong];
-  hn::Store(hn::Max(hn::Max(most[0], most[1]), hn::Max(most[2], most[3])), vm::D(), lanes);
-  for (int j = 0; j < kLong; ++j) start = std::max(start, lanes[j]);
+  const vm::V all = hn::Max(hn::Max(most[0], most[1]), hn::Max(most[2], most[3]));
+  start = std::max(start, hn::GetLane(hn::MaxOfLanes(vm::D(), all)));
   for (; i < n; ++i) start = std::max(start, x[i]);
   return start;
 }
 
-float exp_of_row(float* x, int64_t n, float start) {
+HWY_INLINE float exp_of_row(float* x, int64_t n, float start) {
   const float most = largest(x, n, start);
   if (most == -vm::kInfinity) {
     float sum = 0;  // NaN if anything is
@@ -334,6 +380,13 @@ float exp_of_row(float* x, int64_t n, float start) {
   return hn::GetLane(hn::SumOfLanes(vm::D(), rest)) + hn::GetLane(own);
 }
 
+void exp_of_rows(float* x, int64_t ld, int64_t rows, int64_t n, float start, float* factors) {
+  for (int64_t r = 0; r < rows; ++r, x += ld) {
+    const float sum = exp_of_row(x, n, start);
+    factors[r] = sum == 0 ? 0 : 1 / sum;
+  }
+}
+
 void rotate_halves(float* x, const float* cos, const float* sin, int64_t half) {
   int64_t i = 0;
   for (; i + kLanes <= half; i += kLanes) {
@@ -350,8 +403,9 @@ void rotate_halves(float* x, const float* cos, const float* sin, int64_t half) {
 }
 
 template <class E>
-constexpr attend::TypeKernels kernels_of = {products<E>, sums<E>, keys_to_panels<E>, values_to_panels<E>};
-constexpr attend::Kernels kernels = {{kernels_of<F32>, kernels_of<F16>, kernels_of<BF16>}, exp_of_row, rotate_halves};
+constexpr attend::TypeKernels kernels_of = {products<E>,         sums<E>,           keys_to_panels<E>,
+                                            values_to_panels<E>, rows_to_floats<E>, floats_to_rows<E>};
+constexpr attend::Kernels kernels = {{kernels_of<F32>, kernels_of<F16>, kernels_of<BF16>}, exp_of_rows, rotate_halves};
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -382,6 +436,16 @@ void head_sums(Target target, const float* weights, int64_t ld, int64_t rows, co
   kernels_for(target, values.type).sums(weights, ld, rows, values, n, size, y);
 }
 
+void load_rows(Target target, const HeadRows& from, int64_t rows, int64_t size, const float* factors,
+               int64_t factor_step, float* to, int64_t to_step) {
+  kernels_for(target, from.type).load(from, rows, size, factors, factor_step, to, to_step);
+}
+
+void store_rows(Target target, const float* from, int64_t from_step, int64_t rows, int64_t size, const float* factors,
+                int64_t factor_step, PanelType type, void* to, int64_t to_step) {
+  kernels_for(target, type).store(from, from_step, rows, size, factors, factor_step, to, to_step);
+}
+
 void pack_keys(Target target, const HeadRows& keys, int64_t n, int64_t size, float* panels) {
   kernels_for(target, keys.type).keys(keys, n, size, panels);
 }
@@ -390,8 +454,8 @@ void pack_values(Target target, const HeadRows& values, int64_t n, int64_t size,
   kernels_for(target, values.type).values(values, n, size, panels);
 }
 
-float exp_row(Target target, float* x, int64_t n, float start) {
-  return choose_kernels(kTable, target).exp(x, n, start);
+void exp_rows(Target target, float* x, int64_t ld, int64_t rows, int64_t n, float start, float* factors) {
+  choose_kernels(kTable, target).exp(x, ld, rows, n, start, factors);
 }
 
 void rotate_head(Target target, float* x, const float* cos, const float* sin, int64_t half, bool interleaved) {

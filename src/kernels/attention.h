@@ -25,14 +25,22 @@ void head_products(Target target, const float* q, int64_t rows, int64_t size, co
 void head_sums(Target target, const float* weights, int64_t ld, int64_t rows, const HeadRows& values, int64_t n,
                int64_t size, float* y);
 
+// to[r * to_step ..] = factors[r * factor_step] times row r, for `rows` rows of `size` elements: rows of any type as
+// floats, and floats as rows of any type, rounded to nearest even. Rows of `to` must not overlap `from`.
+void load_rows(Target target, const HeadRows& from, int64_t rows, int64_t size, const float* factors,
+               int64_t factor_step, float* to, int64_t to_step);
+void store_rows(Target target, const float* from, int64_t from_step, int64_t rows, int64_t size, const float* factors,
+                int64_t factor_step, PanelType type, void* to, int64_t to_step);
+
 // The rows as panels of gemm_f32: keys as the columns of a matrix of `size` rows, values as the rows of one of n rows.
 // Columns beyond the last are zeros.
 void pack_keys(Target target, const HeadRows& keys, int64_t n, int64_t size, float* panels);
 void pack_values(Target target, const HeadRows& values, int64_t n, int64_t size, float* panels);
 
-// x = exp(x - max(x, start)) in place; returns the sum of them and of exp(start - that max). Numbers below the least
-// normal one are zeros. A row of -inf with start -inf gives zeros and 0; NaN or +inf give NaN.
-float exp_row(Target target, float* x, int64_t n, float start);
+// x = exp(x - max(x, start)) in place, for each of `rows` rows of n; factors[r] = one over the sum of them and of
+// exp(start - that max). Numbers below the least normal one are zeros. A row of -inf with start -inf gives zeros and
+// the factor 0; NaN or +inf give NaN.
+void exp_rows(Target target, float* x, int64_t ld, int64_t rows, int64_t n, float start, float* factors);
 
 // Turns pairs of elements by the angles of which `cos` and `sin` hold `half`: neighbours if interleaved, else element i
 // and element half + i.

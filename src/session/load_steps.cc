@@ -57,6 +57,7 @@ Status read_graph(BytesPtr bytes, ExternalData& external, const SessionOptions& 
                   LoadedModel& out, PhaseTimer& timer) {
   auto dims = std::make_shared<DimPool>();
   for (const auto& [name, size] : options.free_dimensions) dims->fix(name, size);
+  for (const auto& [denotation, size] : options.denoted_dimensions) dims->fix_denoted(denotation, size);
   TRY_ASSIGN(model, read_either(std::move(bytes), external, options, standard, std::move(dims)));
   out.model = std::move(model);
   TRY(external.check_given());

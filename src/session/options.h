@@ -32,7 +32,8 @@ struct SessionOptions {
   bool pack_strict = false;           // a missing, damaged or stale pack is an error, not packed anew
   std::map<std::string, BytesPtr> external_files;
   std::map<std::string, std::string> config;
-  std::map<std::string, int64_t> free_dimensions;  // dimension names the user fixed
+  std::map<std::string, int64_t> free_dimensions;     // dimension names the user fixed
+  std::map<std::string, int64_t> denoted_dimensions;  // the same by what dimensions denote
   std::string log_id, profile_prefix;
   CustomOps custom_ops;  // looked at before the library's own
   int64_t max_tensor_bytes = INT64_MAX, max_run_bytes = INT64_MAX;

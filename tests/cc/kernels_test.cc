@@ -15,6 +15,7 @@
 #include "kernels/activation.h"
 #include "kernels/conv.h"
 #include "kernels/conv_stage.h"
+#include "kernels/conv_transpose.h"
 #include "kernels/conv_winograd.h"
 #include "kernels/convert.h"
 #include "kernels/gemm.h"
@@ -1083,6 +1084,79 @@ TEST_P(OnTarget, ConvRandomShapes) {
     check_conv(GetParam(),
                conv_shape({pick(1, 2), groups * per_group, m, groups}, in, kernel, stride, dilation, pad, after), i % 2,
                i % 3 ? GemmActivation::none : GemmActivation::relu);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// What every element of x spreads, by its definition.
+std::vector<double> transposed(const ConvShape& s, Guarded<float>& x, Guarded<float>& w, Guarded<float>& bias) {
+  const int64_t from = s.out[0] * s.out[1] * s.out[2], plane = s.in[0] * s.in[1] * s.in[2];
+  const int64_t taps = s.kernel[0] * s.kernel[1] * s.kernel[2], m = s.out_channels / s.groups;
+  std::vector<double> y(static_cast<size_t>(s.batch * s.out_channels * plane));
+  for (size_t i = 0; i < y.size(); ++i) y[i] = bias[static_cast<int64_t>(i) / plane % s.out_channels];
+  for (int64_t i = 0; i < x.size(); ++i) {
+    const int64_t channel = i / from % s.channels, group = channel / (s.channels / s.groups);
+    const int64_t o[3] = {i % from / (s.out[1] * s.out[2]), i / s.out[2] % s.out[1], i % s.out[2]};
+    for (int64_t k = 0; k < m * taps; ++k) {
+      const int64_t t[3] = {k % taps / (s.kernel[1] * s.kernel[2]), k / s.kernel[2] % s.kernel[1], k % s.kernel[2]};
+      int64_t at = i / from / s.channels * s.out_channels + group * m + k / taps;
+      bool inside = true;
+      for (int d = 0; d < 3; ++d) {
+        const int64_t place = o[d] * s.stride[d] + t[d] * s.dilation[d] - s.pad[d];
+        inside = inside && place >= 0 && place < s.in[d];
+        at = at * s.in[d] + place;
+      }
+      if (inside) y[static_cast<size_t>(at)] += static_cast<double>(x[i]) * w[channel * m * taps + k];
+    }
+  }
+  return y;
+}
+
+void check_conv_transpose(Target target, const ConvShape& s) {
+  const int64_t k = s.channels / s.groups, n = s.out_channels / s.groups * s.kernel[0] * s.kernel[1] * s.kernel[2];
+  const auto group_floats = static_cast<int64_t>(gemm_packed_bytes(n, k) / 4);
+  Guarded<float> x(s.batch * s.channels * s.out[0] * s.out[1] * s.out[2]), w(s.channels * n), bias(s.out_channels);
+  Guarded<float> y(s.batch * s.out_channels * s.in[0] * s.in[1] * s.in[2]), packed(s.groups * group_floats);
+  fill_random(x.data(), x.size(), 30);
+  fill_random(w.data(), w.size(), 31);
+  fill_random(bias.data(), bias.size(), 32);
+  for (int64_t g = 0; g < s.groups; ++g)
+    gemm_pack_b(w.data() + g * k * n, n, false, k, n, packed.data() + g * group_floats, 1);
+  const std::vector<double> want = transposed(s, x, w, bias);
+  std::vector<float> before;
+  for (int threads : kThreadCounts) {
+    Guarded<float> scratch(static_cast<int64_t>(conv_transpose_scratch_bytes(s)) / 4 * threads);
+    for (int64_t i = 0; i < scratch.size(); ++i) scratch[i] = kNan;
+    conv_transpose_f32(target, threads, s, x.data(), packed.data(), bias.data(), y.data(), scratch.data());
+    if (threads == 1) before.assign(y.data(), y.data() + y.size());
+    ASSERT_TRUE(same_bits(before.data(), y.data(), y.size())) << threads << " threads";
+  }
+  const double allowed = 2e-6 * (2 + std::sqrt(static_cast<double>(s.channels / s.groups * 16)));
+  for (int64_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], want[static_cast<size_t>(i)], allowed) << i;
+}
+
+TEST_P(OnTarget, ConvTranspose) {
+  std::mt19937 random(9);
+  const auto pick = [&](int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
+  };
+  for (int i = 0; i < 160; ++i) {
+    ConvShape s;
+    s.batch = pick(1, 2), s.groups = pick(0, 2) ? 1 : pick(1, 3);
+    s.channels = s.groups * pick(1, i % 10 ? 9 : 300), s.out_channels = s.groups * pick(1, i % 7 ? 20 : 70);
+    for (int d = static_cast<int>(pick(0, 2)); d < 3; ++d) {
+      s.kernel[d] = pick(1, 4);
+      s.stride[d] = pick(1, 3);
+      s.dilation[d] = pick(0, 3) ? 1 : pick(1, 3);
+      s.pad[d] = pick(0, 2);
+      s.out[d] = pick(1, d == 0 ? 3 : d == 1 ? 40 : i % 9 ? 20 : 90);
+      s.in[d] = std::max<int64_t>(
+          1, (s.out[d] - 1) * s.stride[d] + (s.kernel[d] - 1) * s.dilation[d] + 1 - s.pad[d] - pick(0, 2) + pick(0, 1));
+    }
+    const int64_t work = s.batch * s.channels * (s.out_channels / s.groups) * s.out[0] * s.out[1] * s.out[2];
+    if (work * s.kernel[0] * s.kernel[1] * s.kernel[2] > 2'000'000) continue;  // slow to check
+    SCOPED_TRACE(testing::Message() << "shape " << i);
+    check_conv_transpose(GetParam(), s);
     if (HasFatalFailure()) return;
   }
 }

@@ -56,6 +56,70 @@ TEST(RoundTrip, SparseInitializersStaySparse) {
 }
 
 // A model in which every message has a field of number 900 that no version of ONNX knows.
+// Tools of ONNX Runtime write models that do not import its own domain, or import a set as version 0 beside another.
+TEST(Reader, TakesImportsAsOnnxRuntimesToolsLeaveThem) {
+  using protozero::pbf_writer;
+  const auto model_with = [](const std::string& domain, std::initializer_list<int64_t> versions) {
+    std::string bytes;
+    pbf_writer model(bytes);
+    model.add_int64(onnx::model::ir_version, 10);
+    {
+      pbf_writer graph(model, onnx::model::graph);
+      pbf_writer node(graph, onnx::graph::node);
+      node.add_string(onnx::node::output, "y");
+      node.add_string(onnx::node::op_type, "Anything");
+      node.add_string(onnx::node::domain, domain);
+    }
+    for (const int64_t v : versions) pbf_writer(model, onnx::model::opset_import).add_int64(onnx::opset::version, v);
+    return read(bytes);
+  };
+  const auto own = model_with("com.microsoft", {17});
+  ASSERT_TRUE(own.ok()) << own.status().message();
+  EXPECT_EQ(own->graph->node(0).version, 1);
+  EXPECT_FALSE(model_with("somewhere", {17}).ok());
+  const auto zero = model_with("", {0, 7});
+  ASSERT_TRUE(zero.ok()) << zero.status().message();
+  EXPECT_EQ(zero->graph->node(0).version, 7);
+  EXPECT_FALSE(model_with("", {0}).ok());
+}
+
+// By what a dimension denotes, a user may fix it.
+TEST(Reader, FixesDenotedDimensions) {
+  using protozero::pbf_writer;
+  std::string bytes;
+  pbf_writer model(bytes);
+  model.add_int64(onnx::model::ir_version, 10);
+  {
+    pbf_writer graph(model, onnx::model::graph);
+    pbf_writer input(graph, onnx::graph::input);
+    input.add_string(onnx::value_info::name, "x");
+    pbf_writer type(input, onnx::value_info::type);
+    pbf_writer tensor(type, onnx::type::tensor_type);
+    tensor.add_int32(onnx::tensor_type::elem_type, 1);
+    pbf_writer shape(tensor, onnx::tensor_type::shape);
+    for (const auto& [name, denotation] : {std::pair{"n", "DATA_BATCH"}, {"", "DATA_CHANNEL"}, {"n", ""}, {"m", ""}}) {
+      pbf_writer dim(shape, onnx::shape::dim);
+      if (*name) dim.add_string(onnx::dimension::dim_param, name);
+      if (*denotation) dim.add_string(onnx::dimension::denotation, denotation);
+    }
+  }
+  pbf_writer(model, onnx::model::opset_import).add_int64(onnx::opset::version, 17);
+  auto copy = allocate_bytes(bytes.size());
+  std::memcpy((*copy)->data(), bytes.data(), bytes.size());
+  auto dims = std::make_shared<DimPool>();
+  dims->fix_denoted("DATA_BATCH", 3);
+  dims->fix_denoted("DATA_CHANNEL", 5);
+  ExternalData external;
+  const auto read = onnx::read_model(*copy, external, dims);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  const auto& got = *read->graph->value(read->graph->inputs()[0]).fact.shape;
+  ASSERT_EQ(got.size(), 4u);
+  EXPECT_EQ(got[0], Dim(3));
+  EXPECT_EQ(got[1], Dim(5));
+  EXPECT_EQ(got[2], Dim(3));
+  EXPECT_FALSE(got[3].known());
+}
+
 TEST(RoundTrip, UnknownFieldsSurvive) {
   using protozero::pbf_writer;
   constexpr uint32_t kStrange = 900;

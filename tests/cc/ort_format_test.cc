@@ -301,6 +301,26 @@ g (float[2] x) => (float[2] y) <float[2] w = {1, 2}, float[2] t> { t = Add (x, w
   EXPECT_EQ(refusal(*written, edge + 8, -1), "an edge joins what has different names");
 }
 
+// A client of ONNX Runtime carries such a file, made by hand.
+TEST(OrtFormat, ANodeMayBeNewerThanTheImportedSet) {
+  const auto written = ort::write_model(model_of(R"(<ir_version: 8, opset_import: ["" : 12]>
+g (float[2] x) => (float[2] y) { y = Identity (x) })"));
+  ASSERT_TRUE(written.ok()) << written.status().message();
+  flat::File file(*written);
+  const flat::Table g = file.root().table(ort::session::model).table(ort::model::graph);
+  const uint64_t at = g.list<flat::Table>(ort::graph::nodes)[0].at(ort::node::since_version);
+  EXPECT_EQ(refusal(*written, at, 21), "accepted");
+  EXPECT_EQ(refusal(*written, at, 20), "node 'Identity': version 20 of the operator is not that of operator set 12");
+  // The table's version may lie between two of the operator, its type variable be called as in another one.
+  std::string other = *written;
+  const size_t id = place_of(other, ":Identity:1"), variable = place_of(other, "T");
+  ASSERT_NE(id, std::string::npos);
+  ASSERT_NE(variable, std::string::npos);
+  other[id + 4 + 10] = '9';
+  other[variable + 4] = 'V';
+  EXPECT_TRUE(read(other).ok());
+}
+
 // Two lists that point to each other would be read for ever.
 TEST(OrtFormat, NestingWithoutEndIsRefused) {
   const auto written = ort::write_model(model_of(R"(<ir_version: 8, opset_import: ["" : 17]>

@@ -219,7 +219,7 @@ Status write_ort(const Model& model, const Options& o, const std::string& extern
   options.external_file = external;
   options.external_least = o.external_least;
   options.external_is_there = is_there;
-  options.cancel = &interrupted;
+  options.cancel = is_there ? nullptr : &interrupted;
   options.progress = [&](int64_t done, int64_t total) {
     progress.say(format("{}: {} of {}", o.out, human_bytes(done), human_bytes(total)));
   };
@@ -234,13 +234,14 @@ Status write_onnx(const Model& model, const Options& o, const std::string& exter
   if (static_cast<int64_t>(text.size()) > kLargestOnnx)
     return error(Code::fail, "{} do not fit into an .onnx file; --external FILE puts weights beside it",
                  human_bytes(static_cast<int64_t>(text.size())));
-  TRY_ASSIGN(file, AtomicFile::create(o.out, &interrupted));
+  TRY_ASSIGN(file, AtomicFile::create(o.out, is_there ? nullptr : &interrupted));
   TRY(file->write(text.data(), text.size()));
   return file->finish();
 }
 
+// With data that `is_there` the rest is short and not to be interrupted.
 Status write_model(const Model& model, const Options& o, const std::string& external, bool is_there) {
-  TRY(check_not_interrupted());
+  if (!is_there) TRY(check_not_interrupted());
   if (is_text_model(o.out)) return write_file(o.out, to_text(model));
   const auto remove_data = [&] {
     std::error_code ignored;

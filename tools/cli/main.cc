@@ -48,6 +48,7 @@ int main(int argc, char** argv) {
   add_convert(app, exit_code);
   add_bench(app, exit_code);
   add_test(app, exit_code);
+  add_trim(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

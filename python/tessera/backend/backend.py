@@ -1,20 +1,28 @@
 """The backend: models from onnx to sessions."""
+
 from __future__ import annotations
 
 from typing import Any
 
 from onnx import ModelProto
 from onnx.backend.base import Backend
-from onnx.checker import check_model
+from onnx.checker import check_model  # noqa: F401  programs import it from here
 
-from .. import _native
+from .._errors import NotImplemented, error
 from .._options import SessionOptions
 from .._session import InferenceSession
-from .backend_rep import TesseraBackendRep
+from .backend_rep import OnnxRuntimeBackendRep, TesseraBackendRep  # noqa: F401
 
 
 class TesseraBackend(Backend):
     """Runs models of onnx with Tessera."""
+
+    allowReleasedOpsetsOnly = False
+
+    @classmethod
+    def is_opset_supported(cls, model: Any) -> tuple[bool, str]:
+        """Every released operator set is; the second is a reason where one is not."""
+        return True, ""
 
     @classmethod
     def is_compatible(cls, model: Any, device: str | None = None, **kwargs: Any) -> bool:
@@ -60,9 +68,7 @@ class TesseraBackend(Backend):
     @classmethod
     def run_node(cls, node: Any, inputs: Any, device: str | None = None, outputs_info: Any = None, **kwargs: Any):
         """Not there: a node alone does not say the types of its outputs."""
-        raise _native.NotImplemented(
-            "[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : a node cannot be run alone; make a model of it"
-        )
+        raise error(NotImplemented, "a node cannot be run alone; make a model of it")
 
 
 OnnxRuntimeBackend = TesseraBackend

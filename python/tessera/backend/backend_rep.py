@@ -1,4 +1,5 @@
 """A model that the backend prepared."""
+
 from __future__ import annotations
 
 from typing import Any

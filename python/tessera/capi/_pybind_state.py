@@ -1,4 +1,5 @@
 """The names of onnxruntime's native module."""
+
 from .. import *  # noqa: F401,F403
 from .._devices import (  # noqa: F401
     ArenaExtendStrategy,
@@ -10,6 +11,7 @@ from .._quantize import (  # noqa: F401
     quantize_matmul_2bits,
     quantize_matmul_4bits,
     quantize_matmul_8bits,
+    quantize_matmul_bnb4,
     quantize_qdq_matmul_4bits,
 )
 from .._sparse import SparseBlockSparseView, SparseCooView, SparseCsrView  # noqa: F401

@@ -1,4 +1,5 @@
 """Facts about the build."""
+
 from .. import _native
 
 package_name = "onnxruntime"

@@ -1,4 +1,5 @@
 """The classes that onnxruntime has in Python."""
+
 from .._adapter import AdapterFormat  # noqa: F401
 from .._compiler import ModelCompiler  # noqa: F401
 from .._devices import OrtDevice, OrtDeviceVendorId, require_cpu  # noqa: F401

@@ -1,4 +1,5 @@
 """Facts about the build that programs ask for."""
+
 from __future__ import annotations
 
 from .build_and_package_info import __version__, cuda_version, package_name

@@ -1,4 +1,5 @@
 """Small models to try things with."""
+
 import os
 import pathlib
 

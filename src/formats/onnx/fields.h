@@ -104,7 +104,7 @@ namespace shape {
 enum : uint32_t { dim = 1 };
 }
 namespace dimension {
-enum : uint32_t { dim_value = 1, dim_param };
+enum : uint32_t { dim_value = 1, dim_param, denotation };
 }
 namespace value_info {
 enum : uint32_t { name = 1, type };

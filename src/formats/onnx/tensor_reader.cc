@@ -238,6 +238,7 @@ Status attach_data(const Parts& p, const Source& source, Weight& w) {
 
 Result<Dim> read_dim(std::string_view message, DimPool& dims) {
   std::optional<Dim> out;
+  std::string_view name, denotation;
   for (Fields f(message); f.next();) switch (f.tag()) {
       case dimension::dim_value: {
         const int64_t v = f.integer();
@@ -247,13 +248,14 @@ Result<Dim> read_dim(std::string_view message, DimPool& dims) {
       }
       case dimension::dim_param: {
         // Some exporters call every dimension they do not know "?".
-        const std::string_view name = f.bytes();
+        name = f.bytes();
         if (!name.empty()) out = name == "?" ? dims.fresh() : dims.symbol(name);
         break;
       }
+      case dimension::denotation: denotation = f.bytes(); break;
       default: f.skip();
     }
-  return out ? *out : dims.fresh();
+  return dims.denoted(denotation, name, out ? *out : dims.fresh());
 }
 
 Status read_tensor_type(std::string_view message, DimPool& dims, Fact& out) {

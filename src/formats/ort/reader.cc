@@ -130,6 +130,13 @@ class ModelReader {
     return {};
   }
 
+  // The arguments that share a type, whatever its variable is called.
+  static std::set<std::vector<ArgumentPlace>> groups_of(const KernelTypes& types) {
+    std::set<std::vector<ArgumentPlace>> out;
+    for (const auto& [variable, places] : types.places) out.insert(places);
+    return out;
+  }
+
   Status read_resolver_op(std::string_view id, const Table& op) {
     const size_t second = id.rfind(':'), first = second == 0 ? id.npos : id.rfind(':', second - 1);
     KernelTypes said;
@@ -148,7 +155,9 @@ class ModelReader {
     }
     if (!standard_) return {};
     const auto known = standard_(id.substr(0, first), id.substr(first + 1, second - first - 1), said.since);
-    const bool same = known && known->since == said.since && known->places == said.places;
+    // Files made by hand name versions between those that changed the operator, and the type variables of others.
+    const bool same =
+        known && (known->since == said.since ? known->places == said.places : groups_of(*known) == groups_of(said));
     if (known && known->of_standard && !same)
       return invalid_graph("the file says other types of its arguments than the standard");
     if (!same) foreign_[std::string(id)] = std::move(said);
@@ -252,11 +261,13 @@ class ModelReader {
     return {};
   }
 
-  // The version in force, after comparing it with what the node says.
+  // The version in force, after comparing it with what the node says. A node of a version later than the imported set
+  // is what it says, as it is for ONNX Runtime: files made by hand have such nodes.
   Result<int> version_of(const ir::Node& n, int since) {
-    const auto version = static_cast<int>(model_.opset(n.domain));
+    auto version = static_cast<int>(model_.opset(n.domain));
     if (version == 0) return invalid_graph("{}: its domain {} is not imported", n.title(), quote(n.domain));
-    const auto known = standard_ ? standard_(n.domain, n.op_type, version) : std::nullopt;
+    const auto known = standard_ ? standard_(n.domain, n.op_type, std::max(version, since)) : std::nullopt;
+    if (known ? known->since == since : !standard_) version = std::max(version, since);
     if (since < 1 || since > version || (known && known->since != since))
       return invalid_graph("{}: version {} of the operator is not that of operator set {}", n.title(), since, version);
     return version;

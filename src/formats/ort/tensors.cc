@@ -64,15 +64,16 @@ Status widen_indices(Weight& w) {
 
 Result<Dim> read_dim(const Table& d, DimPool& dims) {
   const Table v = d.table(dimension::value);
+  const std::string_view denotation = d.text(dimension::denotation);
   switch (v.number<int8_t>(dimension_value::dim_type)) {
-    case dimension_value::unknown: return dims.fresh();
+    case dimension_value::unknown: return dims.denoted(denotation, {}, dims.fresh());
     case dimension_value::number: {
       const auto n = v.number<int64_t>(dimension_value::dim_value);
       return n < 0 ? dims.fresh() : Dim(n);
     }
     case dimension_value::symbol: {
       const std::string_view name = v.text(dimension_value::dim_param);
-      return name.empty() ? dims.fresh() : dims.symbol(name);
+      return dims.denoted(denotation, name, name.empty() ? dims.fresh() : dims.symbol(name));
     }
     default: return invalid_graph("a dimension is of a kind that the format does not know");
   }

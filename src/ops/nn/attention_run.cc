@@ -1,5 +1,6 @@
 #include "ops/nn/attention_run.h"
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -14,8 +15,14 @@
 namespace tessera::attention {
 namespace {
 
+std::atomic<int64_t> bytes_moved{0};
+
 template <class C>
 constexpr C kMasked = -std::numeric_limits<C>::infinity();
+
+// What kernels for C read as it lies.
+template <class C>
+constexpr TypeSet kRead = std::is_same_v<C, float> ? kHalfFloats | set_of(DType::f32) : set_of(dtype_of<C>);
 
 template <class C>
 void load(Target target, DType type, const void* data, int64_t from, int64_t n, C* out) {
@@ -86,13 +93,12 @@ struct Rows {
   // Rows [first, first + n), in place where kernels for C read their type.
   template <class C>
   View get(Target target, int64_t b, int64_t h, int64_t first, int64_t n, C* buffer) const {
-    constexpr TypeSet kRead = std::is_same_v<C, float> ? kHalfFloats | set_of(DType::f32) : set_of(dtype_of<C>);
     const bool changes = rounding.on() && factor != 1;
     if (together(first, n) == n && !changes) {
       const bool old = first < past_rows;
       const HeadTensor& t = old ? *past : *fresh;
       const int64_t at = t.layout.at(b, h, first - (old ? 0 : past_rows));
-      if (kRead.has(t.type)) return {t.data + at * bits_of(t.type) / 8, t.type, t.layout.row_step};
+      if (kRead<C>.has(t.type)) return {t.data + at * bits_of(t.type) / 8, t.type, t.layout.row_step};
     }
     for (int64_t r = 0; r < n; ++r) {
       const bool was = first + r < past_rows;
@@ -125,7 +131,7 @@ class Run {
       rounding_.apply(call.target(), &root_, 1);
       scale_ = 1;
     }
-    lazy_ = std::is_same_v<C, float> && !rounding_.on() && !(p.scores && p.scores_mode == 3);
+    lazy_ = std::is_same_v<C, float> && !rounding_.on() && kRead<C>.has(p.y_type) && !(p.scores && p.scores_mode == 3);
     packed_head_.assign(static_cast<size_t>(call.threads()), -1);
   }
 
@@ -172,27 +178,41 @@ class Run {
 
   void chunk(int64_t b, int64_t h, int64_t index, int lane) {
     for (const CacheStep* c : {p_.keep_k, p_.keep_v})
-      if (c && keeps_by_head(*c)) append_head(call_.target(), *c, b, h);
+      if (c && keeps_by_head(*c)) append_head(call_, *c, b, h);
     Block k{b, h, index * s_.block, 0, 0, s_.keys, lane};
     k.n = std::min(s_.block, s_.queries - k.first);
     k.rows = s_.group * k.n;
     // The last query sees furthest. Whoever wants the scores wants them all.
     if (!p_.scores) k.keys = visible(b, k.first + k.n - 1).end;
-    for (int64_t r = 0; r < k.rows; ++r) load_query(k, r);
+    for (int64_t g = 0; g < s_.group; ++g) load_queries(k, g);
     products(k);
-    for (int64_t r = 0; r < k.rows; ++r) finish_row(k, r);
+    if (!lazy_ || p_.softcap > 0 || p_.scores || p_.masks[0].data || p_.masks[1].data)
+      for (int64_t r = 0; r < k.rows; ++r) finish_row(k, r);
+    if constexpr (std::is_same_v<C, float>)
+      if (lazy_) lazy_softmax(k);
     sums(k);
     store(k);
   }
 
-  void load_query(const Block& k, int64_t r) {
-    C* q = memory(k.lane, room_.q) + r * s_.size;
-    const int64_t query = k.first + r % k.n;
-    load(call_.target(), p_.q.type, p_.q.data, p_.q.layout.at(k.b, k.h * s_.group + r / k.n, query), s_.size, q);
+  // The queries of one head, scaled.
+  void load_queries(const Block& k, int64_t g) {
+    C* q = memory(k.lane, room_.q) + g * k.n * s_.size;
+    const int64_t at = p_.q.layout.at(k.b, k.h * s_.group + g, k.first);
     if constexpr (std::is_same_v<C, float>)
-      if (p_.angles) turn(call_.target(), *p_.angles, k.b * s_.queries + query, q);
-    if (rounding_.on()) return rounding_.scale(call_.target(), static_cast<C>(root_), q, s_.size);
-    for (int64_t d = 0; d < s_.size; ++d) q[d] *= static_cast<C>(scale_);
+      if (!rounding_.on() && kRead<C>.has(p_.q.type)) {
+        const HeadRows from{p_.q.data + at * bits_of(p_.q.type) / 8, panel_type(p_.q.type), p_.q.layout.row_step};
+        load_rows(call_.target(), from, k.n, s_.size, &scale_, 0, q, s_.size);
+        for (int64_t r = 0; p_.angles && r < k.n; ++r)
+          turn(call_.target(), *p_.angles, k.b * s_.queries + k.first + r, q + r * s_.size);
+        return;
+      }
+    for (int64_t r = 0; r < k.n; ++r, q += s_.size) {
+      load(call_.target(), p_.q.type, p_.q.data, at + r * p_.q.layout.row_step, s_.size, q);
+      if (rounding_.on())
+        rounding_.scale(call_.target(), static_cast<C>(root_), q, s_.size);
+      else
+        for (int64_t d = 0; d < s_.size; ++d) q[d] *= static_cast<C>(scale_);
+    }
   }
 
   // scores = q * keys'
@@ -205,14 +225,14 @@ class Run {
       n = keys_.together(j, std::min(Sizes::kKeyBlock, k.keys - j));
       const View view = keys_.get(call_.target(), k.b, k.h, j, n, memory(k.lane, room_.decoded));
       if constexpr (std::is_same_v<C, float>) {
-        head_products(call_.target(), q, k.rows, s_.size, view.rows(), n, scores + j, s_.keys);
+        head_products(call_.target(), q, k.rows, s_.size, view.rows(), n, scores + j, s_.score_step());
       } else {
         const auto* rows = static_cast<const C*>(view.data);
         for (int64_t r = 0; r < k.rows; ++r)
           for (int64_t i = 0; i < n; ++i) {
             C sum = 0;
             for (int64_t d = 0; d < s_.size; ++d) sum += q[r * s_.size + d] * rows[i * view.step + d];
-            scores[r * s_.keys + j + i] = sum;
+            scores[r * s_.score_step() + j + i] = sum;
           }
       }
     }
@@ -237,27 +257,27 @@ class Run {
   void packed_products(const Block& k) {
     pack_head(k);
     gemm_f32(call_.target(), 1, k.rows, k.keys, s_.size, memory<float>(k.lane, room_.q), s_.size, false,
-             memory<float>(k.lane, room_.packed_k), memory<float>(k.lane, room_.scores), s_.keys, {});
+             memory<float>(k.lane, room_.packed_k), memory<float>(k.lane, room_.scores), s_.score_step(), {});
   }
 
   // y = scores * values
   void sums(const Block& k) {
+    if constexpr (std::is_same_v<C, float>)
+      if (!s_.few() && k.keys) return packed_sums(k);
     C* y = memory(k.lane, room_.y);
     const C* scores = memory(k.lane, room_.scores);
     std::fill_n(y, k.rows * s_.v_size, C{0});
-    if constexpr (std::is_same_v<C, float>)
-      if (!s_.few()) return packed_sums(k);
     for (int64_t j = 0, n; j < k.keys; j += n) {
       n = values_.together(j, std::min(Sizes::kKeyBlock, k.keys - j));
       const View view = values_.get(call_.target(), k.b, k.h, j, n, memory(k.lane, room_.decoded));
       if constexpr (std::is_same_v<C, float>) {
-        head_sums(call_.target(), scores + j, s_.keys, k.rows, view.rows(), n, s_.v_size, y);
+        head_sums(call_.target(), scores + j, s_.score_step(), k.rows, view.rows(), n, s_.v_size, y);
       } else {
         const auto* rows = static_cast<const C*>(view.data);
         for (int64_t r = 0; r < k.rows; ++r)
           for (int64_t i = 0; i < n; ++i)
             for (int64_t d = 0; d < s_.v_size; ++d)
-              y[r * s_.v_size + d] += scores[r * s_.keys + j + i] * rows[i * view.step + d];
+              y[r * s_.v_size + d] += scores[r * s_.score_step() + j + i] * rows[i * view.step + d];
       }
     }
   }
@@ -271,14 +291,14 @@ class Run {
       e.c_row_stride = s_.v_size;
       e.c_col_stride = 1;
       gemm_f32(call_.target(), 1, k.rows, s_.v_size, std::min(Sizes::kKeyBlock, s_.keys - j),
-               memory<float>(k.lane, room_.scores) + j, s_.keys, false,
+               memory<float>(k.lane, room_.scores) + j, s_.score_step(), false,
                memory<float>(k.lane, room_.packed_v) + j * round_up(s_.v_size, kPanelWidth), y, s_.v_size, e);
     }
   }
 
   // Softcap, mask and softmax of one row; keeps the scores that somebody wants.
   void finish_row(const Block& k, int64_t r) {
-    C* row = memory(k.lane, room_.scores) + r * s_.keys;
+    C* row = memory(k.lane, room_.scores) + r * s_.score_step();
     const int64_t head = k.h * s_.group + r / k.n, query = k.first + r % k.n;
     round(row, k.keys);
     keep(k.b, head, query, 0, row);
@@ -287,8 +307,7 @@ class Run {
     const Span span = visible(k.b, query);
     const bool any = mask_row(k, head, query, span, row);
     keep(k.b, head, query, 2, row);
-    if constexpr (std::is_same_v<C, float>)
-      if (lazy_) return lazy_softmax(k, r, span, p_.sinks ? p_.sinks[head] : kMasked<C>, row);
+    if (lazy_) return;
     if (p_.sinks)
       sink_softmax(row, k.keys, static_cast<C>(p_.sinks[head]));
     else
@@ -299,12 +318,23 @@ class Run {
   }
 
   // Leaves the division to store().
-  void lazy_softmax(const Block& k, int64_t r, const Span& span, float sink, float* row) {
-    const int64_t begin = std::min(span.begin, k.keys), end = std::clamp(span.end, begin, k.keys);
-    const float sum = exp_row(call_.target(), row + begin, end - begin, sink);
-    std::fill(row, row + begin, 0.0f);
-    std::fill(row + end, row + std::min(s_.keys, round_up(k.keys, Sizes::kKeyBlock)), 0.0f);
-    memory<float>(k.lane, room_.factors)[r] = sum == 0 ? 0 : 1 / sum;
+  void lazy_softmax(const Block& k) {
+    const bool alike = !p_.causal && p_.left_window < 0 && p_.right_window < 0;  // all queries see the same keys
+    const int64_t step = s_.score_step(), padded = std::min(s_.keys, round_up(k.keys, Sizes::kKeyBlock));
+    float *row = memory<float>(k.lane, room_.scores), *factors = memory<float>(k.lane, room_.factors);
+    for (int64_t g = 0; g < s_.group; ++g) {
+      const float sink = p_.sinks ? p_.sinks[k.h * s_.group + g] : kMasked<float>;
+      for (int64_t r = 0, n; r < k.n; r += n, row += n * step, factors += n) {
+        n = alike ? k.n : 1;
+        const Span span = visible(k.b, k.first + r);
+        const int64_t begin = std::min(span.begin, k.keys), end = std::clamp(span.end, begin, k.keys);
+        exp_rows(call_.target(), row + begin, step, n, end - begin, sink, factors);
+        for (int64_t i = 0; i < n && begin + padded - end > 0; ++i) {
+          std::fill(row + i * step, row + i * step + begin, 0.0f);
+          std::fill(row + i * step + end, row + i * step + padded, 0.0f);
+        }
+      }
+    }
   }
 
   void round(C* row, int64_t n) const { rounding_.apply(call_.target(), row, n); }
@@ -400,12 +430,18 @@ class Run {
   }
 
   void store(const Block& k) {
-    for (int64_t r = 0; p_.y && r < k.rows; ++r) {
-      C* y = memory(k.lane, room_.y) + r * s_.v_size;
-      const C factor = lazy_ ? memory(k.lane, room_.factors)[r] : C{1};
-      for (int64_t d = 0; lazy_ && d < s_.v_size; ++d) y[d] *= factor;
-      save(call_.target(), p_.y_type, p_.y, p_.y_layout.at(k.b, k.h * s_.group + r / k.n, k.first + r % k.n), s_.v_size,
-           y);
+    for (int64_t g = 0; p_.y && g < s_.group; ++g) {
+      const C* y = memory(k.lane, room_.y) + g * k.n * s_.v_size;
+      const int64_t at = p_.y_layout.at(k.b, k.h * s_.group + g, k.first);
+      if constexpr (std::is_same_v<C, float>)
+        if (lazy_) {
+          store_rows(call_.target(), y, s_.v_size, k.n, s_.v_size, memory(k.lane, room_.factors) + g * k.n, 1,
+                     panel_type(p_.y_type), static_cast<std::byte*>(p_.y) + at * bits_of(p_.y_type) / 8,
+                     p_.y_layout.row_step);
+          continue;
+        }
+      for (int64_t r = 0; r < k.n; ++r)
+        save(call_.target(), p_.y_type, p_.y, at + r * p_.y_layout.row_step, s_.v_size, y + r * s_.v_size);
     }
   }
 
@@ -415,12 +451,16 @@ class Run {
   }
 
   // One head of one sample of a cache.
-  static void append_head(Target target, const CacheStep& c, int64_t b, int64_t h) {
+  static void append_head(const Call& call, const CacheStep& c, int64_t b, int64_t h) {
+    const Target target = call.target();
     const int64_t bytes = bits_of(c.type) / 8, row = c.size * bytes, i = b * c.heads + h;
     const int64_t old = c.past_rows ? c.past_rows[b] : c.past_room;
     std::byte* to = c.present + i * c.present_room * row;
     const std::byte* from = c.past + i * c.past_room * row;
-    if (c.past && old && to != from) std::memmove(to, from, static_cast<size_t>(old * row));
+    if (c.past && old && to != from) {
+      std::memmove(to, from, static_cast<size_t>(old * row));
+      bytes_moved.fetch_add(old * row, std::memory_order_relaxed);
+    }
     std::vector<float> turned(static_cast<size_t>(c.angles || c.fresh.type != c.type ? c.size : 0));
     for (int64_t r = 0; r < c.fresh_rows; ++r) {
       const int64_t at = c.fresh.layout.at(b, h, r);
@@ -440,7 +480,7 @@ class Run {
 
   static void append(const Call& call, const CacheStep& c) {
     const int64_t heads = c.batch * c.heads;
-    const auto one = [&](int64_t i) { append_head(call.target(), c, i / c.heads, i % c.heads); };
+    const auto one = [&](int64_t i) { append_head(call, c, i / c.heads, i % c.heads); };
     if (c.present == c.past && c.present_room != c.past_room)
       for (int64_t i = heads; i-- > 0;) one(i);  // from the last on: nothing is overwritten before it has moved
     else
@@ -459,6 +499,8 @@ class Run {
 };
 
 }  // namespace
+
+int64_t cache_bytes_moved() { return bytes_moved.load(std::memory_order_relaxed); }
 
 Mask Mask::of(const Call& call, int i) {
   const Shape& s = call.shape(i);

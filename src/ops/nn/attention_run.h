@@ -78,6 +78,8 @@ struct Problem {
 void load_floats(Target target, DType type, const void* data, int64_t from, int64_t n, float* out);
 
 int64_t scratch_bytes(const Sizes& s);
+// Bytes of old rows that caches of this process were given because present lies elsewhere than past.
+int64_t cache_bytes_moved();
 Status run(const Problem& p, Call& call);
 
 }  // namespace tessera::attention

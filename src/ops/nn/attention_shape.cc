@@ -55,7 +55,7 @@ Workspace::Workspace(const Sizes& s, int64_t element) {
   };
   const bool plain = element != sizeof(float), few = s.few();
   q = room(s.rows * s.size);
-  scores = room(s.rows * s.keys);
+  scores = room(s.rows * s.score_step());
   y = room(s.rows * s.v_size);
   factors = room(s.rows);
   mask = room(s.keys);

@@ -122,6 +122,8 @@ struct Sizes {
 
   bool few() const { return rows <= kFewRows; }
   int64_t key_blocks() const { return ceil_div(keys, kKeyBlock); }
+  // From row to row of the scores: an odd number of cache lines, lest many rows share a few sets.
+  int64_t score_step() const { return (ceil_div(keys, 16) | 1) * 16; }
   int64_t query_blocks() const { return ceil_div(queries, block); }
 
   bool four;

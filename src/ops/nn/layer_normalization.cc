@@ -1,4 +1,6 @@
 // LayerNormalization — each row to mean 0 and variance 1, then scaled and shifted.
+//
+// ONNX Runtime has it in the standard's domain from version 1 on, and writes it into models of older operator sets.
 #include "kernels/rows.h"
 #include "ops/nn/row_norm.h"
 
@@ -8,6 +10,9 @@ namespace {
 using Params = RowNormParams;
 
 Status parse(Attrs& a, Params& p) {
+  const auto& in = a.node().inputs;
+  if (in.size() < 2 || in.size() > 3 || in[0] == ir::kNone || in[1] == ir::kNone || a.node().outputs.size() > 3)
+    return invalid_graph("the operator has two or three inputs and at most three outputs");
   TRY(Params::parse(a, p));
   if (p.stash_type != DType::f32 && p.stash_type != DType::bf16) return a.refuse("stash_type", "1 or 16");
   return {};
