@@ -27,7 +27,7 @@ import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
 from cases import contrib as contrib_cases
-from cases import branches, embeddings, generation, nchwc, other_providers  # noqa: F401: add their cases
+from cases import branches, embeddings, generation, group_query, nchwc, other_providers  # noqa: F401: add their cases
 
 TOLERANCE = {np.dtype("float32"): (1e-4, 1e-5), np.dtype("float64"): (1e-9, 1e-12), np.dtype("float16"): (1e-2, 1e-2)}
 

@@ -7,23 +7,16 @@
 
 #include "core/convert.h"
 #include "ops/contrib/attention_core.h"
+#include "ops/contrib/group_query.h"
 
 namespace tessera {
 namespace {
 using namespace contrib;
 using namespace attention;
 
-enum In { kQuery, kKey, kValue, kPastK, kPastV, kSeqLens, kTotal, kCos, kSin, kPositions, kScoreBias, kHeadSink };
-enum Out { kOut, kPresentK, kPresentV, kQk };
-constexpr Arity kArity{in_arg(kQuery) | in_arg(kSeqLens) | in_arg(kTotal), 16, 4};
+using namespace group_query;
 
-struct GroupParams {
-  int64_t heads = 0, kv_heads = 0;
-  float scale = 0, softcap = 0;
-  int64_t window = -1;
-  bool rotary = false, interleaved = false, smooth = false, causal = true;
-  int qk = 0;  // 0 none, 1 before, 2 after the softmax
-};
+constexpr Arity kArity{in_arg(kQuery) | in_arg(kSeqLens) | in_arg(kTotal), 16, 4};
 
 Status parse(Attrs& a, GroupParams& p) {
   a.get("num_heads", p.heads);
@@ -38,11 +31,12 @@ Status parse(Attrs& a, GroupParams& p) {
   p.smooth = smooth == 1;
   a.get("causal", p.causal);
   a.get("qk_output", p.qk);
-  bool windowed = false;
   std::string k_quant = "NONE", v_quant = "NONE";
-  a.get("sliding_window_cache", windowed);
+  int bits = 8;
+  a.get("sliding_window_cache", p.windowed);
   a.get("k_quant_type", k_quant);
   a.get("v_quant_type", v_quant);
+  a.get("kv_cache_bit_width", bits);
   if (p.kv_heads < 1 || p.kv_heads > INT32_MAX) return a.refuse("kv_num_heads", "at least 1");
   if (p.heads < 1 || p.heads > INT32_MAX || p.heads % p.kv_heads)
     return a.refuse("num_heads", "a multiple of kv_num_heads");
@@ -50,13 +44,19 @@ Status parse(Attrs& a, GroupParams& p) {
   if (!(p.softcap >= 0)) return a.refuse("softcap", "at least 0");
   if (p.window != -1 && (p.window < 1 || p.window > INT32_MAX || !p.causal))
     return a.refuse("local_window_size", "-1, or at least 1 where causal is 1");
-  if (windowed) return a.refuse("sliding_window_cache", "0");
-  if (k_quant != "NONE") return a.refuse("k_quant_type", "NONE");
-  if (v_quant != "NONE") return a.refuse("v_quant_type", "NONE");
+  if (p.windowed && p.window < 1) return a.refuse("sliding_window_cache", "0, or local_window_size too");
+  for (const auto& [name, type] : {std::pair("k_quant_type", &k_quant), std::pair("v_quant_type", &v_quant)})
+    if (*type != "NONE" && *type != "PER_TENSOR" && *type != "PER_CHANNEL")
+      return a.refuse(name, "NONE, PER_TENSOR or PER_CHANNEL");
+  if ((k_quant == "NONE") != (v_quant == "NONE")) return a.refuse("v_quant_type", "NONE exactly where k_quant_type is");
+  if (bits != 4 && bits != 8) return a.refuse("kv_cache_bit_width", "4 or 8");
+  p.bits = k_quant == "NONE" ? 0 : bits;
   const auto& in = a.node().inputs;
   const auto present = [&](size_t i) { return i < in.size() && in[i] != ir::kNone; };
-  for (size_t i = kHeadSink + 1; i < in.size(); ++i)
-    if (present(i)) return not_implemented("input {}: scales of the cache and norms of the heads", i);
+  for (size_t i = kScaleV + 1; i < in.size(); ++i)
+    if (present(i)) return not_implemented("input {}: norms of the heads", i);
+  if (present(kScaleK) != (p.bits > 0) || present(kScaleV) != (p.bits > 0))
+    return invalid_graph("k_scale and v_scale go with k_quant_type and v_quant_type");
   if (present(kKey) != present(kValue)) return invalid_graph("key and value go together");
   if (present(kPastK) != present(kPastV)) return invalid_graph("past_key and past_value go together");
   if (p.rotary && !(present(kCos) && present(kSin))) return invalid_graph("do_rotary wants cos_cache and sin_cache");
@@ -92,7 +92,7 @@ Status shape(const GroupParams& p, ShapeCall<D>& c) {
       return c.refuse(i, format("[batch, length, width of {} heads] as the query has them", p.kv_heads));
   for (const int i : {kPastK, kPastV})
     if (c.has(i) && (c.rank(i) != 4 || !agree(c.dim(i, 0), batch) || !agree(c.dim(i, 1), D(p.kv_heads)) ||
-                     !agree(c.dim(i, 2), c.dim(kPastK, 2)) || !agree(c.dim(i, 3), size)))
+                     !agree(c.dim(i, 2), c.dim(kPastK, 2)) || !agree(c.dim(i, 3), p.cached(size))))
       return c.refuse(i, "[batch, heads of keys, length, size]");
   if (!agree(c.count(kSeqLens), batch)) return c.refuse(kSeqLens, "a length for each sample");
   if (!agree(c.count(kTotal), D(1))) return c.refuse(kTotal, "one number");
@@ -106,14 +106,14 @@ Status shape(const GroupParams& p, ShapeCall<D>& c) {
     return {};
   }
   const D total = (*content)[0];
-  if (known(total) && known(past) && known(length) &&
+  if (!p.windowed && known(total) && known(past) && known(length) &&
       (number(total) < number(length) || number(total) - number(length) > number(past)))
     return c.refuse(kTotal, format("from {} to {}, the rows of the cache and the new ones", number(length),
                                    number(past) + number(length)));
   TRY(check_score_bias(c, kScoreBias, batch, p.heads, length, total));
-  const D room = c.has(kPastK) ? dim_max(total, past) : total;
+  const D room = p.windowed ? past : c.has(kPastK) ? dim_max(total, past) : total;
   for (int o = kPresentK; o <= kPresentV && o < c.outputs(); ++o)
-    TRY(c.set(o, DimVec<D>{batch, D(p.kv_heads), room, size}));
+    TRY(c.set(o, DimVec<D>{batch, D(p.kv_heads), room, p.cached(size)}));
   return c.outputs() > kQk ? c.set(kQk, DimVec<D>{batch, D(p.heads), length, total}) : Status{};
 }
 
@@ -280,13 +280,23 @@ class GroupRun {
 Status compute(const GroupParams& p, Call& call) {
   const int64_t total = call.in<int32_t>(kTotal)[0], length = call.shape(kQuery)[1];
   const int64_t past = call.has(kPastK) ? call.shape(kPastK)[2] : 0;
+  if (p.windowed && total >= length) return compute_group_query_general(p, call);
   if (total < length || total - length > past)
     return call.refuse(kTotal, "from {} to {}, the rows of the cache and the new ones", length, past + length);
   return GroupRun(p, call).run();
 }
 
+Status compute_small(const GroupParams& p, Call& call) {
+  const int64_t total = call.in<int32_t>(kTotal)[0], length = call.shape(kQuery)[1];
+  const int64_t past = call.has(kPastK) ? call.shape(kPastK)[2] : 0;
+  if (total < length || (!p.windowed && total - length > past))
+    return call.refuse(kTotal, "from {} to {}, the rows of the cache and the new ones", length, past + length);
+  return compute_group_query_general(p, call);
+}
+
 int64_t scratch(const void* params, const ScratchCall& in) {
   const auto& p = *static_cast<const GroupParams*>(params);
+  if (p.bits > 0 || p.windowed) return 0;
   const Shape& q = *in[kQuery];
   const int64_t past = in.size() > kPastK && in[kPastK]->rank() == 4 ? (*in[kPastK])[2] : 0;
   Sizes s;
@@ -308,7 +318,26 @@ constexpr TypeRule kTypes[] = {{in_arg(kQuery) | in_arg(kKey) | in_arg(kValue) |
                                 kHalfFloats | set_of(DType::f32)},
                                {in_arg(kSeqLens) | in_arg(kTotal), set_of(DType::i32)},
                                {in_arg(kPositions), set_of(DType::i64)}};
-constexpr Kernel kKernels[] = {{kTypes, compute_with<GroupParams, compute>}};
+constexpr TypeRule kSmallTypes[] = {
+    {in_arg(kQuery) | in_arg(kKey) | in_arg(kValue) | in_arg(kCos) | in_arg(kSin) | in_arg(kScoreBias) |
+         in_arg(kHeadSink) | out_arg(kOut) | out_arg(kQk),
+     kHalfFloats | set_of(DType::f32)},
+    {in_arg(kPastK) | in_arg(kPastV) | out_arg(kPresentK) | out_arg(kPresentV), set_of(DType::i8, DType::u8)},
+    {in_arg(kScaleK) | in_arg(kScaleV), set_of(DType::f32)},
+    {in_arg(kSeqLens) | in_arg(kTotal), set_of(DType::i32)},
+    {in_arg(kPositions), set_of(DType::i64)}};
+constexpr Kernel kKernels[] = {{kTypes, compute_with<GroupParams, compute>},
+                               {kSmallTypes, compute_with<GroupParams, compute_small>}};
+
+// A cache of integers has their type, whether it comes in or is made here.
+void types(TypeCall& c) {
+  const int bits = static_cast<const GroupParams*>(c.params)->bits;
+  type_of_input<0>(c);
+  for (size_t o = kPresentK; bits > 0 && o <= kPresentV && o < c.out.size(); ++o)
+    c.out[o].dtype = c.in.size() > kPastK && c.in[kPastK].dtype != DType::undefined ? c.in[kPastK].dtype
+                     : bits == 8                                                    ? DType::i8
+                                                                                    : DType::u8;
+}
 
 }  // namespace
 
@@ -316,6 +345,7 @@ extern constexpr Op kMicrosoftGroupQueryAttention{.domain = kDomain,
                                                   .name = "GroupQueryAttention",
                                                   .versions = contrib::kVersions,
                                                   .parse = parse_checked<GroupParams, kArity, parse>,
+                                                  .types = types,
                                                   .shape = shape_with<GroupParams, int64_t, shape<int64_t>>,
                                                   .kernels = kKernels,
                                                   .shape_inputs = in_arg(kTotal),

@@ -24,12 +24,13 @@ Status parse(Attrs& a, AttentionParams& p) {
   const auto present = [&](int i) {
     return static_cast<size_t>(i) < a.node().inputs.size() && a.node().inputs[static_cast<size_t>(i)] != ir::kNone;
   };
-  if (present(P.beams)) return not_implemented("input {} (cache_indirection): beams that share a cache", P.beams);
   if (present(P.past_key) != present(P.past_value)) return invalid_graph("past_key and past_value go together");
   if (present(P.value) && !present(P.key)) return invalid_graph("value without key");
   p.shared = p.shared || present(P.past_length);
   if (p.shared && present(P.past_key) && !present(P.past_length))
     return invalid_graph("a shared buffer of the cache wants the input past_sequence_length");
+  if (present(P.beams) && !(p.shared && present(P.past_key)))
+    return invalid_graph("cache_indirection wants a shared buffer of the cache");
   return {};
 }
 
@@ -193,9 +194,62 @@ void locate(const Places& at, const AttentionParams& p, const Call& call, Attent
     *to = {call.in<std::byte>(i), a.type, Layout::of(k->rank() == 4, p.heads, s.fresh, size)};
 }
 
+// Beams that share a cache: for each of them and each token, in whose part of it the token is. The caches come in the
+// order of the beams, and go back as they were.
+class Beams {
+ public:
+  Status gather(const Places& at, Call& call, AttentionCall& a) {
+    if (!call.has(at.beams)) {
+      if (call.has(at.beam_width) && call.in<int32_t>(at.beam_width)[0] != 1)
+        return call.refuse(at.beam_width, "1 without cache_indirection");
+      return {};
+    }
+    const Sizes& s = a.sizes;
+    const Shape& shape = call.shape(at.beams);
+    if (shape.rank() != 3 || shape[0] * shape[1] != s.batch || shape[2] < s.past)
+      return call.refuse(at.beams, "[batch, beams, length] for {} rows and {} tokens", s.batch, s.past);
+    if (call.has(at.beam_width) && call.in<int32_t>(at.beam_width)[0] != shape[1])
+      return call.refuse(at.beam_width, "{}, as cache_indirection says", shape[1]);
+    const int32_t* from = call.in<int32_t>(at.beams);
+    for (int64_t i = 0; i < s.batch * shape[2]; ++i)
+      if (i % shape[2] < s.past && (from[i] < 0 || from[i] >= shape[1]))
+        return call.refuse(at.beams, "beams from 0 to {} (element {} is {})", shape[1] - 1, i, from[i]);
+    past_ = s.past;
+    for (const int k : {0, 1}) {
+      const int input = k == 0 ? at.past_key : at.past_value;
+      const auto* past = call.in<std::byte>(input);
+      row_[k] = (k == 0 ? s.size : s.v_size) * bits_of(a.type) / 8;
+      old_[k].assign(past, past + call.count(input) * bits_of(a.type) / 8);
+      sorted_[k] = old_[k];
+      for (int64_t r = 0; r < s.batch * s.kv_heads; ++r)
+        for (int64_t t = 0; t < s.past; ++t) {
+          const int64_t b = r / s.kv_heads, first = b / shape[1] * shape[1];
+          const int64_t source = (first + from[b * shape[2] + t]) * s.kv_heads + r % s.kv_heads;
+          std::copy_n(old_[k].data() + (source * a.past_room + t) * row_[k], row_[k],
+                      sorted_[k].data() + (r * a.past_room + t) * row_[k]);
+        }
+    }
+    a.past_k = sorted_[0].data();
+    a.past_v = sorted_[1].data();
+    return {};
+  }
+
+  void restore(const AttentionCall& a) const {
+    for (const int k : {0, 1}) {
+      auto* present = static_cast<std::byte*>(k == 0 ? a.present_k : a.present_v);
+      if (!present || old_[k].empty()) continue;
+      for (int64_t r = 0; r < a.sizes.batch * a.sizes.kv_heads; ++r)
+        std::copy_n(old_[k].data() + r * a.past_room * row_[k], past_ * row_[k],
+                    present + r * a.present_room * row_[k]);
+    }
+  }
+
+ private:
+  std::vector<std::byte> old_[2], sorted_[2];
+  int64_t row_[2] = {}, past_ = 0;
+};
+
 Status compute(const Places& at, const AttentionParams& p, Call& call) {
-  if (call.has(at.beam_width) && call.in<int32_t>(at.beam_width)[0] != 1)
-    return call.refuse(at.beam_width, "1: beams that share a cache are not supported");
   AttentionCall a;
   locate(at, p, call, a);
   Sizes& s = a.sizes;
@@ -217,6 +271,8 @@ Status compute(const Places& at, const AttentionParams& p, Call& call) {
     a.past_room = call.shape(at.past_key)[2];
     s.past = p.shared ? call.in<int32_t>(at.past_length)[0] : a.past_room;
   }
+  Beams beams;
+  TRY(beams.gather(at, call, a));
   a.present_k = call.out<std::byte>(1);
   a.present_v = call.out<std::byte>(2);
   a.present_room = p.shared && a.past_k ? a.past_room : s.past + s.fresh;
@@ -224,7 +280,9 @@ Status compute(const Places& at, const AttentionParams& p, Call& call) {
   a.bias = at.score_bias;
   a.scores = call.out(3);
   a.scratch = call.scratch<std::byte>(0);
-  return attend(p, call, a);
+  TRY(attend(p, call, a));
+  beams.restore(a);
+  return {};
 }
 template <const Places& P>
 int64_t scratch_at(const void* params, const ScratchCall& in) {
@@ -251,7 +309,7 @@ template <const Places& P>
 constexpr TypeRule kTypes[] = {{args_of({P.query, P.key, P.value, P.bias, P.score_bias, P.past_key, P.past_value}) |
                                     out_arg(0) | out_arg(1) | out_arg(2) | out_arg(3),
                                 kHalfFloats | set_of(DType::f32)},
-                               {args_of({P.padding, P.past_length, P.beam_width}), set_of(DType::i32)}};
+                               {args_of({P.padding, P.past_length, P.beam_width, P.beams}), set_of(DType::i32)}};
 template <const Places& P>
 constexpr Kernel kKernels[] = {{kTypes<P>, compute_with<AttentionParams, compute_at<P>>}};
 

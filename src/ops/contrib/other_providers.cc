@@ -234,6 +234,7 @@ Status compose_all_finite(Composer& c) {
   if (only_inf && only_nan) return c.attrs().refuse("isnan_only", "0 beside isinf_only");
   std::vector<ValueId> counts;
   for (int i = 0; i < static_cast<int>(c.attrs().node().inputs.size()); ++i) {
+    if (!c.has(i)) return invalid_graph("it lacks input {}", i);
     std::vector<ValueId> found;
     if (!only_nan) found.push_back(c.op("IsInf", {c.in(i)}));
     if (!only_inf) found.push_back(c.op("IsNaN", {c.in(i)}));

@@ -6,7 +6,7 @@ the same.
 """
 import numpy as np
 
-from cases.contrib import Case, case, coin, dims, maybe, pick, reals, size, trim
+from cases.contrib import CASES, Case, case, coin, dims, maybe, pick, reals, size, trim
 
 
 def floating(rng):
@@ -158,3 +158,44 @@ def SparseAttention(rng):
     return Case("SparseAttention", [query, key, value, *caches, rows, cols, np.array([total], np.int32), lengths, *tables],
                 attributes, [True, True, True], shared={3: 1, 4: 2},
                 tolerance=(2e-2, 2e-2) if kind == np.float16 else None, variables=set(range(11)))
+
+
+def sparse_reference(case, lengths):
+    """What each sample gives on its own, without rotation: (output, keys, values)."""
+    query, key, value, past_k, past_v, rows, cols, total = case.inputs[:8]
+    heads, kv_heads, block = (case.attributes[n] for n in ("num_heads", "kv_num_heads", "sparse_block_size"))
+    batch, length, head = query.shape[0], query.shape[1], past_k.shape[3]
+    k, v, y = past_k.copy(), past_v.copy(), np.zeros([batch, length, heads, head], np.float32)
+    for b in range(batch):
+        past = 0 if int(total[0]) == length else int(lengths[b]) - length
+        for cache, new in ((k, key), (v, value)):
+            cache[b, :, past:past + length] = new[b].reshape(length, kv_heads, head).transpose(1, 0, 2)
+        for h in range(heads):
+            layout = h % len(rows)
+            for i in range(length):
+                at = past + i
+                seen = cols[layout][rows[layout][at // block]:rows[layout][at // block + 1]]
+                places = [p for c in seen for p in range(c * block, min((c + 1) * block, at + 1))]
+                group = h // (heads // kv_heads)
+                scores = k[b, group, places] @ query[b, i].reshape(heads, head)[h] * case.attributes.get("scale", head**-0.5)
+                weights = np.exp(scores - scores.max())
+                y[b, i, h] = weights / weights.sum() @ v[b, group, places]
+    return y.reshape(batch, length, -1), k, v
+
+
+def ragged_sparse_attention(rng):
+    """Samples of different lengths, which ONNX Runtime confuses."""
+    while True:
+        c = SparseAttention(rng)
+        if c.inputs[0].dtype == np.float32 and c.inputs[1] is not None and not c.attributes["do_rotary"]:
+            break
+    length, total = c.inputs[0].shape[1], int(c.inputs[7][0])
+    least = 1 if total == length else length
+    lengths = rng.integers(least, total + 1, c.inputs[8].shape).astype(np.int32)
+    c.inputs[8] = lengths
+    c.reference = list(sparse_reference(c, lengths))
+    c.shared = {}
+    return c
+
+
+CASES["SparseAttention.ragged"] = ragged_sparse_attention
