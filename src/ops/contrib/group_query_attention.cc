@@ -33,7 +33,9 @@ Status parse(Attrs& a, GroupParams& p) {
   a.get("local_window_size", p.window);
   a.get("do_rotary", p.rotary);
   a.get("rotary_interleaved", p.interleaved);
-  a.get("smooth_softmax", p.smooth);
+  int64_t smooth = 0;  // -1 where a file states the default
+  a.get("smooth_softmax", smooth);
+  p.smooth = smooth == 1;
   a.get("causal", p.causal);
   a.get("qk_output", p.qk);
   bool windowed = false;

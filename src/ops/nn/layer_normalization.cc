@@ -62,7 +62,7 @@ constexpr TypeRule kTypes[] = {{in_arg(0) | in_arg(1) | in_arg(2) | out_arg(0), 
                                {out_arg(1) | out_arg(2), set_of(DType::f32), set_of(DType::bf16)}};
 constexpr Kernel kKernels[] = {{kTypes<float>, compute_with<Params, compute_float>},
                                {kTypes<double>, compute_with<Params, compute_double>}};
-constexpr int16_t kVersions[] = {1, 17};
+constexpr int16_t kVersions[] = {1, 17};  // 1: ONNX Runtime's own, for older operator sets
 
 }  // namespace
 
