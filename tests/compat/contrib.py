@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compare the operators of com.microsoft with ONNX Runtime on random cases.
 
-    python tests/compat/contrib.py TESSERA [OPERATOR ...] [--cases N] [--seed N] [--hostile] [-v]
+    python tests/compat/contrib.py TESSERA [OPERATOR ...] [--cases N] [--seed N] [--halves | --hostile | --table] [-v]
 
 Every operator gets N cases (default 50; --many: 200): shapes, optional inputs, attributes and types are drawn from the
 seed that a failing case prints. Cases that ONNX Runtime refuses are counted as skipped.
@@ -9,18 +9,27 @@ seed that a failing case prints. Cases that ONNX Runtime refuses are counted as 
 --hostile spoils every case instead (inputs left out or of another shape, numbers out of range, odd attributes) and looks
 only at how tessera ends: by success or by a message, never by a signal or after a minute.
 
+--halves gives the cases float16 or bfloat16 where ONNX Runtime's schema allows it, whether its kernel does or not, and
+compares with its float32 results of the same numbers, to 1e-2 and 5e-2 of the largest number.
+
+--table takes one case of each operator and changes one thing at a time: every attribute to every odd value, every input
+to absent, to other ranks and sizes, and its integers to odd values. A line for each operator tells how many of the
+models were refused with a message, how many ran, and how many ended otherwise: those fail.
+
 Tolerances, relative and absolute: float32 1e-4 and 1e-5, float64 1e-9 and 1e-12, float16 and bfloat16 1e-2; integers
 that come of a quantisation may differ by one (ties); everything else must be equal.
 """
 import argparse
 import collections
 import concurrent.futures
+import functools
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -213,6 +222,137 @@ def hostile(program, name, seed, verbose):
     return "passed", ""
 
 
+@functools.cache
+def schemas():
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+    return {s.name: s for s in state.get_all_operator_schema() if s.domain == "com.microsoft"}
+
+
+HALVES = {"tensor(float16)": (np.dtype("float16"), 1e-2), "tensor(bfloat16)": (np.dtype(ml_dtypes.bfloat16), 5e-2)}
+
+
+def argument(arguments, i):
+    """The type variable of argument i; the last may be variadic."""
+    return arguments[min(i, len(arguments) - 1)].typeStr
+
+
+def halve(case, schema, seed):
+    """Inputs as half floats, the same numbers as float32, and the tolerance; None if the operator has no such type."""
+    allowed = {t.type_param_str: set(t.allowed_type_strs) for t in schema.type_constraints}
+    kinds = [k for k in sorted(HALVES) if any(k in a for a in allowed.values())]
+    if not kinds:
+        return None
+    kind = kinds[seed % len(kinds)]
+    half, tolerance = HALVES[kind]
+    narrow, wide = list(case.inputs), list(case.inputs)
+    for i, array in enumerate(case.inputs):
+        if isinstance(array, np.ndarray) and array.dtype.kind == "f" and kind in allowed.get(argument(schema.inputs, i), ()):
+            narrow[i] = array.astype(half)
+            wide[i] = narrow[i].astype(np.float32)
+    return (narrow, wide, tolerance) if any(a is not b for a, b in zip(narrow, case.inputs)) else None
+
+
+def in_halves(program, name, seed, verbose):
+    """Like one(), of a case in half floats."""
+    case = contrib_cases.CASES[name](np.random.default_rng([seed, *name.encode()]))
+    schema = schemas().get(case.op)
+    made = halve(case, schema, seed) if schema else None
+    if not made or case.reference or any(isinstance(a, TensorProto) for a in case.inputs):
+        return "skipped", f"skip {name} seed {seed}: no half floats"
+    narrow, wide, tolerance = made
+    types, case.output_types = case.output_types, {}
+    case.inputs = wide
+    try:
+        model, inputs, outputs = build(case, np.random.default_rng(seed))
+        want = run_theirs(model, inputs, outputs, case.shared)
+    except Exception as error:
+        return "skipped", f"skip {name} seed {seed}: {str(error)[:300]}"
+    case.inputs, case.output_types = narrow, {i: t for i, t in types.items() if t != TensorProto.FLOAT}
+    case.tolerance, case.near = (tolerance, tolerance), max(case.near, 1)
+    try:
+        model, inputs, outputs = build(case, np.random.default_rng(seed))
+        got = run_ours(program, model, inputs, outputs)
+        why = []
+        for o, g, w in zip(outputs, got, want):
+            keep = case.compare.get(int(o[3:]), lambda x: x)
+            g, w = (np.asarray(a).astype(np.float32) if a.dtype.kind in "fV" else np.asarray(a) for a in (g, w))
+            why += [f"{o}: {d}" for d in [difference(keep(g), keep(w), case)] if d]
+    except Exception as error:
+        why = [str(error)]
+    if not why:
+        return "passed", ""
+    return "failed", f"FAIL {name} seed {seed}: {'; '.join(why)}\n  {helper.printable_node(model.graph.node[0])[:500]}"
+
+
+def odd_attributes(value):
+    if isinstance(value, bool) or isinstance(value, int):
+        return [o for o in ODD if o != value]
+    if isinstance(value, float):
+        return [float("nan"), float("inf"), -float("inf"), 0.0, -1.0, 1e38]
+    if isinstance(value, list) and all(isinstance(v, int) for v in value):
+        return [[], [0], [-1] * max(1, len(value)), [2**62] * max(1, len(value)), value + value, [2**63 - 1, *value]]
+    return ["odd", ""] if isinstance(value, str) else []
+
+
+def odd_inputs(array):
+    """What an input may be replaced by, with a word for it."""
+    yield "absent", None
+    yield "one more dimension", array[None]
+    if array.ndim:
+        yield "one dimension less", np.resize(array, array.shape[1:])
+        for d in range(array.ndim):
+            for n in (0, array.shape[d] + 1, 2 * array.shape[d]):
+                shape = list(array.shape)
+                shape[d] = n
+                yield f"dimension {d} of {n}", np.resize(array, shape) if array.size else np.zeros(shape, array.dtype)
+    if array.dtype.kind in "iu" and array.size:
+        info = np.iinfo(array.dtype)
+        for n in sorted({int(np.clip(o, info.min, info.max)) for o in ODD}):
+            yield f"all {n}", np.full(array.shape, n, array.dtype)
+    if array.dtype.kind == "f" and array.size:
+        yield "NaN", np.full(array.shape, np.nan, array.dtype)
+
+
+def table(program, name, pool, verbose):
+    """(refused, ran, what failed) of all models that differ in one thing from a good case with many inputs."""
+    draw = lambda seed: contrib_cases.CASES[name](np.random.default_rng([seed, *name.encode()]))
+    seed = max(range(1, 21), key=lambda s: sum(a is not None for a in draw(s).inputs))
+    changes = [(f"{a} = {odd}", a, odd) for a, v in sorted(draw(seed).attributes.items()) for odd in odd_attributes(v)]
+    for i, array in enumerate(draw(seed).inputs):
+        if isinstance(array, (np.ndarray, np.generic)):
+            changes += [(f"input {i}: {word}", i, odd) for word, odd in odd_inputs(np.asarray(array))]
+
+    def attempt(change):
+        word, place, odd = change
+        case = draw(seed)
+        if isinstance(place, int):
+            case.inputs[place] = odd
+        else:
+            case.attributes[place] = odd
+        case.inputs = contrib_cases.trim(case.inputs)
+        try:
+            model, inputs, outputs = build(case, np.random.default_rng(seed))
+        except Exception:  # no such model can be written
+            return "refused", ""
+        try:
+            run_ours(program, model, inputs, outputs)
+        except subprocess.TimeoutExpired:
+            return "failed", f"{word}: still running after a minute"
+        except RuntimeError as error:
+            text = str(error)
+            wrong = "exit -" in text or "Sanitizer" in text or "runtime error" in text or not text.split(":", 1)[1].strip()
+            return ("failed", f"{word}: {text}") if wrong else ("refused", "")
+        return "ran", ""
+
+    results = list(pool.map(attempt, changes))
+    counts = collections.Counter(state for state, _ in results)
+    print(f"{name:36} seed {seed:2}  {len(changes):4} models: {counts['refused']:4} refused, {counts['ran']:4} ran, "
+          f"{counts['failed']:2} ended otherwise", flush=True)
+    for text in [t for s, t in results if s == "failed"][:5]:
+        print("  FAIL " + text)
+    return counts
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
@@ -220,14 +360,21 @@ def main():
     parser.add_argument("--cases", type=int, default=50)
     parser.add_argument("--many", action="store_true")
     parser.add_argument("--seed", type=int, default=1, help="of the first case")
+    parser.add_argument("--halves", action="store_true")
     parser.add_argument("--hostile", action="store_true")
+    parser.add_argument("--table", action="store_true")
     parser.add_argument("-v", "--verbose", action="store_true")
     args = parser.parse_args()
     names = args.operators or sorted(contrib_cases.CASES)
     count = 200 if args.many else args.cases
-    check = hostile if args.hostile else one
+    check = hostile if args.hostile else in_halves if args.halves else one
     total = collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("TESSERA_TEST_JOBS", "2"))) as pool:
+        if args.table:
+            for name in names:
+                total += table(args.program, name, pool, args.verbose)
+            print(f"{total.total()} models: {total['refused']} refused, {total['ran']} ran, {total['failed']} ended otherwise")
+            return 1 if total["failed"] else 0
         for name in names:
             seeds = range(args.seed, args.seed + count)
             results = list(pool.map(lambda seed: check(args.program, name, seed, args.verbose), seeds))
@@ -238,7 +385,7 @@ def main():
                 shown = [text for s, text in results if s == state][:3 if state == "failed" else 12 * args.verbose]
                 for text in shown:
                     print("  " + text.replace("\n", "\n  "))
-            if not counts["passed"]:
+            if not counts["passed"] and not args.halves:
                 print(f"  no case of {name} could be compared")
     print(f"{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped, seeds {args.seed} to "
           f"{args.seed + count - 1}")

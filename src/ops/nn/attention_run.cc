@@ -519,6 +519,12 @@ void load_floats(Target target, DType type, const void* data, int64_t from, int6
 
 int64_t scratch_bytes(const Sizes& s) {
   if (s.batch == 0 || s.queries == 0) return 0;
+  // Sizes of empty tensors may be anything: what no machine has is refused when the memory is asked for.
+  constexpr double kMost = 1e15;
+  const double rows = static_cast<double>(s.rows), keys = static_cast<double>(s.keys) + Sizes::kKeyBlock,
+               width = static_cast<double>(s.size) + static_cast<double>(s.v_size) + kPanelWidth;
+  if ((rows + 2) * (keys + width) * sizeof(double) > kMost || keys * width * sizeof(double) > kMost)
+    return static_cast<int64_t>(kMost);
   return std::max(Workspace(s, sizeof(float)).total, Workspace(s, sizeof(double)).total);
 }
 
