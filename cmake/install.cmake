@@ -13,7 +13,9 @@ install(TARGETS tessera onnxruntime EXPORT tessera-targets LIBRARY DESTINATION $
 if(TESSERA_COMPANIONS)
   install(TARGETS tessera_text tessera_image LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
-install(TARGETS tessera_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TESSERA_PROGRAMS)
+  install(TARGETS tessera_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
 
 set(PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/tessera)
 install(EXPORT tessera-targets NAMESPACE tessera:: FILE tesseraConfig.cmake DESTINATION ${PACKAGE_DIR})

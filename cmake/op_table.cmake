@@ -1,6 +1,58 @@
-# Emits op_table.cc (operators, for every library) and inference_table.cc (for full ones) from src/ops/ops.txt.
-# An operator "domain:Name" has the symbol k<Domain>Name, with the domain's last part capitalised ("ai.onnx.ml" -> Ml).
+# Lists of operators: src/ops/ops.txt, and shorter ones in its syntax (a path below src/ops, then names of operators that
+# this file defines). An operator "domain:Name" has the symbol k<Domain>Name, with the domain's last part capitalised
+# ("ai.onnx.ml" -> Ml). Files that hold no operators need not stand in a shorter list: what a listed file includes is
+# added. The same file may stand in several lines.
+
+# Appends to the list SOURCES the file of src/ops PATH and those whose headers it includes, directly or not.
+function(tessera_add_with_included path out)
+  set(sources ${${out}})
+  set(waiting ${path})
+  set(seen)
+  while(waiting)
+    list(POP_FRONT waiting file)
+    if(file IN_LIST seen)
+      continue()
+    endif()
+    list(APPEND seen ${file})
+    if(file MATCHES "\\.cc$" AND NOT src/ops/${file} IN_LIST sources)
+      list(APPEND sources src/ops/${file})
+    endif()
+    file(STRINGS ${PROJECT_SOURCE_DIR}/src/ops/${file} lines REGEX "^#include \"ops/[a-z_]+/")
+    foreach(line IN LISTS lines)
+      string(REGEX MATCH "ops/([a-z0-9_/]+)\\.h" found "${line}")
+      list(APPEND waiting ${CMAKE_MATCH_1}.h)
+      if(EXISTS ${PROJECT_SOURCE_DIR}/src/ops/${CMAKE_MATCH_1}.cc)
+        list(APPEND waiting ${CMAKE_MATCH_1}.cc)
+      endif()
+    endforeach()
+  endwhile()
+  set(${out} ${sources} PARENT_SCOPE)
+endfunction()
+
+# The text of a table of pointers and of the function that returns it.
+function(tessera_table_text type names function out)
+  set(declarations "")
+  set(entries "")
+  foreach(name IN LISTS names)
+    string(APPEND declarations "extern const ${type} ${name};\n")
+    string(APPEND entries "    &${name},\n")
+  endforeach()
+  set(table "namespace {\nconstexpr const ${type}* kTable[] = {\n${entries}};\n}\n")
+  set(value kTable)
+  if(NOT names)
+    set(table "")
+    set(value "{}")
+  endif()
+  set(${out} "#include \"ops/op.h\"\nnamespace tessera {\n${declarations}${table}\
+std::span<const ${type}* const> ${function}() { return ${value}; }\n}\n" PARENT_SCOPE)
+endfunction()
+
+# Emits op_table.cc (operators, for every library) and inference_table.cc (for those that infer) from a list into
+# OUT_DIR, and sets OUT_SOURCES to the sources of the operators.
 function(tessera_emit_op_tables list out_dir out_sources)
+  if(NOT EXISTS ${list})
+    message(FATAL_ERROR "The list of operators ${list} does not exist; write one in the syntax of src/ops/ops.txt")
+  endif()
   file(STRINGS ${list} lines REGEX "^[a-z]")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${list})
   set(sources)
@@ -8,7 +60,10 @@ function(tessera_emit_op_tables list out_dir out_sources)
   foreach(line IN LISTS lines)
     separate_arguments(words UNIX_COMMAND "${line}")
     list(POP_FRONT words file)
-    list(APPEND sources src/ops/${file})
+    if(NOT EXISTS ${PROJECT_SOURCE_DIR}/src/ops/${file})
+      message(FATAL_ERROR "${list}: there is no file src/ops/${file}; src/ops/ops.txt says where each operator is")
+    endif()
+    tessera_add_with_included(${file} sources)
     foreach(word IN LISTS words)
       set(domain "")
       set(name ${word})
@@ -25,36 +80,12 @@ function(tessera_emit_op_tables list out_dir out_sources)
     endforeach()
   endforeach()
   list(SORT keys)
-  set(declare_ops "")
-  set(declare_inference "")
-  set(ops "")
-  set(inference "")
-  foreach(key IN LISTS keys)
-    string(REGEX MATCH "[^ ]+$" symbol "${key}")
-    string(APPEND declare_ops "extern const Op ${symbol};\n")
-    string(APPEND declare_inference "extern const OpInference ${symbol}Inference;\n")
-    string(APPEND ops "    &${symbol},\n")
-    string(APPEND inference "    &${symbol}Inference,\n")
-  endforeach()
-  file(CONFIGURE OUTPUT ${out_dir}/op_table.cc CONTENT
-"#include \"ops/op.h\"
-namespace tessera {
-@declare_ops@namespace {
-constexpr const Op* kOps[] = {
-@ops@};
-}
-std::span<const Op* const> op_table() { return kOps; }
-}
-" @ONLY)
-  file(CONFIGURE OUTPUT ${out_dir}/inference_table.cc CONTENT
-"#include \"ops/op.h\"
-namespace tessera {
-@declare_inference@namespace {
-constexpr const OpInference* kInference[] = {
-@inference@};
-}
-std::span<const OpInference* const> inference_table() { return kInference; }
-}
-" @ONLY)
+  list(REMOVE_DUPLICATES keys)
+  list(TRANSFORM keys REPLACE "^.* " "")
+  tessera_table_text(Op "${keys}" op_table text)
+  file(CONFIGURE OUTPUT ${out_dir}/op_table.cc CONTENT "${text}" @ONLY)
+  list(TRANSFORM keys APPEND Inference)
+  tessera_table_text(OpInference "${keys}" inference_table text)
+  file(CONFIGURE OUTPUT ${out_dir}/inference_table.cc CONTENT "${text}" @ONLY)
   set(${out_sources} ${sources} PARENT_SCOPE)
 endfunction()

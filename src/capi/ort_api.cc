@@ -2,6 +2,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "capi/compile.h"
+#include "capi/model_editor.h"
 #include "capi/not_implemented.h"
 #include "capi/status.h"
 #include "capi/topics.h"
@@ -37,18 +39,20 @@ OrtApi make_api() {
   api.ReleaseStatus = release_status;
   api.GetBuildInfoString = get_build_info_string;
   api.GetExperimentalFunction = get_experimental_function;
-  api.GetModelEditorApi = absent_table<OrtModelEditorApi>;
-  api.GetCompileApi = absent_table<OrtCompileApi>;
+  api.GetModelEditorApi = model_editor_api;
+  api.GetCompileApi = compile_api;
   api.GetInteropApi = absent_table<OrtInteropApi>;
   api.GetModelPackageApi = absent_table<OrtModelPackageApi>;
   api.GetEpApi = absent_table<OrtEpApi>;
   fill_allocator(api);
   fill_arena(api);
+  fill_assignment(api);
   fill_binding(api);
   fill_container(api);
   fill_custom_op(api);
   fill_device(api);
   fill_env(api);
+  fill_graph(api);
   fill_initializers(api);
   fill_invoke_op(api);
   fill_kernel_context(api);
@@ -63,6 +67,7 @@ OrtApi make_api() {
   fill_run_async(api);
   fill_session(api);
   fill_shape_infer(api);
+  fill_sparse(api);
   fill_string_tensor(api);
   fill_threads(api);
   fill_type_info(api);

@@ -6,11 +6,13 @@ namespace tessera::capi {
 
 void fill_allocator(OrtApi& api);
 void fill_arena(OrtApi& api);
+void fill_assignment(OrtApi& api);
 void fill_binding(OrtApi& api);
 void fill_container(OrtApi& api);
 void fill_custom_op(OrtApi& api);
 void fill_device(OrtApi& api);
 void fill_env(OrtApi& api);
+void fill_graph(OrtApi& api);
 void fill_initializers(OrtApi& api);
 void fill_invoke_op(OrtApi& api);
 void fill_kernel_context(OrtApi& api);
@@ -25,6 +27,7 @@ void fill_run(OrtApi& api);
 void fill_run_async(OrtApi& api);
 void fill_session(OrtApi& api);
 void fill_shape_infer(OrtApi& api);
+void fill_sparse(OrtApi& api);
 void fill_string_tensor(OrtApi& api);
 void fill_threads(OrtApi& api);
 void fill_type_info(OrtApi& api);

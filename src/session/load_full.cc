@@ -5,6 +5,7 @@
 #include "ops/resolve.h"
 #include "passes/check_signatures.h"
 #include "passes/infer.h"
+#include "passes/lift_invariants.h"
 #include "passes/rewrite.h"
 #include "runtime/order_problem.h"
 #include "session/fold_constants.h"
@@ -24,10 +25,14 @@ Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const Pac
   TRY(infer(graph));
   TRY(start_custom(graph));
   timer.lap(out.phase_ns.infer);
-  const auto& disabled = options.disabled_rewrites;
+  const auto wants = [&](std::string_view pass) {
+    const auto& disabled = options.disabled_rewrites;
+    return options.optimization_level > 0 && options.most_rewrites > 0 &&
+           std::find(disabled.begin(), disabled.end(), pass) == disabled.end();
+  };
+  const int64_t lifted = wants("lift_invariants") ? lift_invariants(graph) : 0;
   int64_t folded = 0;
-  if (options.optimization_level > 0 && options.most_rewrites > 0 &&
-      std::find(disabled.begin(), disabled.end(), "fold_constants") == disabled.end()) {
+  if (wants("fold_constants")) {
     TRY_ASSIGN(count, fold_constants(graph, options));
     folded = count;
   }
@@ -35,6 +40,7 @@ Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const Pac
              rewrite(graph, rewrite_rules(),
                      {options.optimization_level, options.disabled_rewrites, options.most_rewrites, options.rewrites}));
   out.rewrites = std::move(rewrites);
+  if (lifted) out.rewrites["lift_invariants"] = lifted;
   if (folded) out.rewrites["fold_constants"] = folded;
   timer.lap(out.phase_ns.rewrite);
   TRY_ASSIGN(order, choose_graph_order(graph, options.order));
