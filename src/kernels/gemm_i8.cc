@@ -67,8 +67,9 @@ struct Tile {
   int64_t panel;  // bytes to the second panel, 0 if there is none
   int64_t quads;
   uint8_t flip;  // 0x80 turns unsigned bytes into signed ones 128 below
+  int64_t step;  // of the product, from one row to the next
 };
-// product[row * columns + column].
+// product[row * columns + column], or rows t.step apart of forms that write anywhere.
 using Multiply = void(const Tile&, int32_t* product);
 
 // Widths and heights of tiles, and whether A is packed as 16-bit numbers. B is widened to such for more than kFewRows.
@@ -115,7 +116,7 @@ TESSERA_DOT HWY_NOINLINE void multiply_dot(const Tile& t, int32_t* product) {
 #pragma GCC unroll 2
     for (int j = 0; j < 2; ++j) {
       if (kSets == 2) acc[0][i][j] = _mm512_add_epi32(acc[0][i][j], acc[kSets - 1][i][j]);
-      _mm512_storeu_si512(product + i * 32 + j * 16, acc[0][i][j]);
+      _mm512_storeu_si512(product + i * t.step + j * 16, acc[0][i][j]);
     }
 }
 #undef TESSERA_DOT
@@ -124,6 +125,7 @@ template <>
 struct Form<true> {
   static constexpr bool kWideA = false;
   static constexpr int kColumns = 32;
+  static constexpr bool kAnywhere = true;
   static constexpr int64_t kFewRows = INT64_MAX;
   static HWY_INLINE int next_rows(int64_t left, bool) {
     constexpr unsigned char kHeights[24] = {0,  1,  2, 3,  4, 3,  6,  4,  8,  6,  10, 8,
@@ -190,6 +192,7 @@ template <>
 struct Form<true> {
   static constexpr bool kWideA = false;
   static constexpr int kColumns = kPanel;
+  static constexpr bool kAnywhere = false;
   static constexpr int64_t kFewRows = INT64_MAX;
   static HWY_INLINE int next_rows(int64_t left, bool) {
     constexpr unsigned char kHeights[10] = {0, 1, 2, 3, 4, 5, 3, 4, 4, 5};
@@ -267,6 +270,7 @@ template <>
 struct Form<false> {
   static constexpr bool kWideA = true;
   static constexpr int kColumns = kPanel;
+  static constexpr bool kAnywhere = false;
 #if HWY_TARGET == HWY_AVX3
   static constexpr int64_t kFewRows = 8;
   static HWY_INLINE int next_rows(int64_t left, bool) { return left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1; }
@@ -319,6 +323,7 @@ template <>
 struct Form<false> {
   static constexpr bool kWideA = true;
   static constexpr int kColumns = kPanel;
+  static constexpr bool kAnywhere = false;
   static constexpr int64_t kFewRows = INT64_MAX;
   static HWY_INLINE int next_rows(int64_t, bool) { return 1; }
   template <bool kWideB>
@@ -349,6 +354,19 @@ HWY_INLINE void finish_row(const int32_t* product, const int32_t* b_sum, const i
     const uint32_t v = u(product[j]) - u(x) * u(b_sum[j]) - u(b_zero[j]) * u(y);
     c[j] = static_cast<int32_t>(first ? v : v + u(c[j]));
   }
+}
+
+// Likewise without zero points.
+HWY_INLINE void keep_row(const int32_t* product, bool first, int32_t* c, int64_t columns) {
+  const D32 d;
+  int64_t j = 0;
+  for (; j + kLanes <= columns; j += kLanes) {
+    auto v = hn::LoadU(d, product + j);
+    if (!first) v = hn::Add(v, hn::LoadU(d, c + j));
+    hn::StoreU(v, d, c + j);
+  }
+  for (; j < columns; ++j)
+    c[j] = static_cast<int32_t>(static_cast<uint32_t>(product[j]) + (first ? 0u : static_cast<uint32_t>(c[j])));
 }
 
 // Copies `depth` bytes of a row as unsigned numbers and returns their sum; zeros follow up to a whole quad.
@@ -414,19 +432,33 @@ HWY_INLINE void tile_columns(const Block& b, const PackedRows<T>& rows, int64_t 
   const GemmI8& g = *b.g;
   const int64_t columns = HWY_MIN(F::kColumns, g.n - column);
   HWY_ALIGN int32_t product[12 * kMostColumns], b_sum[kMostColumns] = {}, b_zero[kMostColumns] = {};
-  for (int64_t j = 0; j < columns; ++j) b_zero[j] = zero_at(g.b_zero, column + j) - (g.b_signed ? 0 : 128);
+  bool zeros = b.ones;
+  for (int64_t j = 0; j < columns; ++j) {
+    b_zero[j] = zero_at(g.b_zero, column + j) - (g.b_signed ? 0 : 128);
+    zeros = zeros || b_zero[j] != 0;
+  }
   const int64_t count = b.i1 - b.i0 + b.ones;
   const bool wide = count > F::kFewRows;
   for (int64_t r = 0; r < count;) {
     const int height = F::next_rows(count - r, wide);
     t.a = rows.values + r * stride;
+    t.step = F::kColumns;
+    if (F::kAnywhere && !zeros && first && columns == F::kColumns) {
+      t.step = g.ldc;
+      F::template multiply_for<false>(height)(t, g.c + (b.i0 + r) * g.ldc + column);
+      r += height;
+      continue;
+    }
     (wide ? F::template multiply_for<true>(height) : F::template multiply_for<false>(height))(t, product);
     for (int i = 0; i < height; ++i, ++r) {
+      int32_t* c = g.c + (b.i0 + r - b.ones) * g.ldc + column;
+      const int32_t* sums = product + i * F::kColumns;
       if (b.ones && r == 0)
         __builtin_memcpy(b_sum, product, sizeof(int32_t) * F::kColumns);
+      else if (zeros)
+        finish_row(sums, b_sum, b_zero, rows.zero[r], rows.rest[r], first, c, columns);
       else
-        finish_row(product + i * F::kColumns, b_sum, b_zero, rows.zero[r], rows.rest[r], first,
-                   g.c + (b.i0 + r - b.ones) * g.ldc + column, columns);
+        keep_row(sums, first, c, columns);
     }
   }
 }
