@@ -8,6 +8,7 @@
 #include "kernels/conv_depthwise.h"
 #include "kernels/conv_rows.h"
 #include "kernels/conv_stage.h"
+#include "kernels/conv_weights.h"
 #include "kernels/conv_winograd.h"
 #include "kernels/targets.h"
 
@@ -348,14 +349,15 @@ Cut cut_shape(const ConvShape& s) {
 
 // Where the parts of a lane's scratch start, in floats; and how many all lanes share.
 struct Places {
-  int64_t offsets, staged, c, end, shared;
+  int64_t offsets, staged, c, wide, end, shared;
 };
 Places places(const ConvShape& s, const Cut& c) {
   Places at;
   at.offsets = c.in_place && c.by_rows ? 0 : round_up(c.depth * c.row + kPanelWidth, 16);
   at.staged = at.offsets + (c.staged ? round_up(2 * volume(s.kernel), 16) : 0);
   at.c = at.staged + (c.staged ? round_up(c.stage.floats(1), 16) : 0);
-  at.end = round_up(at.c + (c.by_rows ? c.block * c.channels : 0), 16);
+  at.wide = round_up(at.c + (c.by_rows ? c.block * c.channels : 0), 16);
+  at.end = at.wide + 2 * kPanelWidth * c.depth;
   at.shared = c.shared ? round_up(std::max<int64_t>(1, s.batch * s.groups) * c.blocks * c.taps * c.row + 16, 16) : 0;
   return at;
 }
@@ -421,7 +423,9 @@ void gather_staged(const conv::Kernels& kernels, const ConvShape& s, const Cut& 
 
 struct Call {
   const ConvShape& s;
-  const float *x, *packed, *bias;
+  const float* x;
+  conv::Weights packed;
+  const float* bias;
   GemmActivation activation;
   float* y;
   float* shared;  // patches, or null
@@ -432,7 +436,8 @@ struct Chunk {
   int64_t plane;         // image * groups + group
   int64_t first, count;  // pixels
   int64_t m0, m1;        // channels of the group
-  const float *x, *w;    // of the group
+  const float* x;        // of the group
+  conv::Weights w;       // of the group
   const float* bias;     // of the group, or null
   float* y;              // pixel `first` of channel 0 of the group
 };
@@ -440,7 +445,7 @@ struct Chunk {
 Chunk chunk_at(const Call& call, const Cut& c, int64_t index) {
   const ConvShape& s = call.s;
   const int64_t group_channels = s.out_channels / s.groups;
-  Chunk k;
+  Chunk k{.w = call.packed};
   k.plane = index / c.blocks / c.channel_blocks;
   k.first = index % c.blocks * c.block;
   k.count = std::min(c.block, c.pixels - k.first);
@@ -448,7 +453,7 @@ Chunk chunk_at(const Call& call, const Cut& c, int64_t index) {
   k.m1 = std::min(group_channels, k.m0 + c.channels);
   const int64_t group = k.plane % s.groups;
   k.x = call.x + k.plane * (s.channels / s.groups) * volume(s.in);
-  k.w = call.packed + group * round_up(group_channels, kPanelWidth) * c.taps;
+  k.w = call.packed.from(group * round_up(group_channels, kPanelWidth) * c.taps);
   k.bias = call.bias ? call.bias + group * group_channels : nullptr;
   k.y = call.y + k.plane * group_channels * c.pixels + k.first;
   return k;
@@ -510,44 +515,59 @@ void each_step(const conv::Kernels& kernels, const Call& call, const Cut& c, con
 
 void run_by_channels(const conv::Kernels& kernels, const Call& call, const Cut& c, const Chunk& k, float* scratch) {
   GemmEpilogue e;
-  e.c_in = k.bias;
   e.c_row_stride = 1;
   e.activation = call.activation;
+  float* wide = scratch + places(call.s, c).wide;
   conv::Product job{};
   job.panel = c.taps * kPanelWidth;
-  job.m0 = k.m0;
-  job.m1 = k.m1;
   job.columns = k.count;
-  job.y = k.y;
   job.pixels = c.pixels;
   job.epilogue = &e;
   each_step(kernels, call, c, k, scratch, [&](int64_t k0, int64_t depth, const float* patches, int64_t row) {
     job.patches = patches;
     job.row = row;
     job.k = depth;
-    job.w = k.w + k0 * kPanelWidth;
     job.first = k0 == 0;
     job.last = k0 + depth >= c.taps;
-    kernels.product(job);
+    // All channels at once, or narrow weights a panel at a time.
+    for (int64_t m = k.m0; m < k.m1; m += job.m1) {
+      job.m1 = k.w.narrow() ? std::min<int64_t>(kPanelWidth, k.m1 - m) : k.m1 - m;
+      job.w = k.w.at(m / kPanelWidth * job.panel + k0 * kPanelWidth, depth * kPanelWidth, wide);
+      job.y = k.y + m * c.pixels;
+      e.c_in = k.bias ? k.bias + m : nullptr;
+      kernels.product(job);
+    }
   });
 }
 
+// One step of k, from k0 on: all channels at once, or narrow weights a pair of panels at a time.
+void multiply_rows(const conv::Kernels& kernels, const Cut& c, const Chunk& k, int64_t k0, float* wide, float* to,
+                   conv::Rows& job) {
+  const int64_t panel = c.taps * kPanelWidth, piece = job.k * kPanelWidth;
+  job.panel = k.w.narrow() ? piece : panel;
+  for (int64_t m = k.m0; m < k.m1; m += job.channels) {
+    job.channels = k.w.narrow() ? std::min<int64_t>(2 * kPanelWidth, k.m1 - m) : k.m1 - m;
+    const int64_t at = m / kPanelWidth * panel + k0 * kPanelWidth;
+    job.w = k.w.at(at, piece, wide);
+    if (k.w.narrow() && job.channels > kPanelWidth) k.w.at(at + panel, piece, wide + piece);
+    job.c = to + (m - k.m0);
+    kernels.rows(job);
+  }
+}
+
 void run_by_rows(const conv::Kernels& kernels, const Call& call, const Cut& c, const Chunk& k, float* scratch) {
+  const Places at = places(call.s, c);
   conv::Rows job{};
-  job.panel = c.taps * kPanelWidth;
-  job.channels = k.m1 - k.m0;
   job.rows = k.count;
-  job.c = scratch + places(call.s, c).c;
   job.ldc = c.channels;
   each_step(kernels, call, c, k, scratch, [&](int64_t k0, int64_t depth, const float* patches, int64_t row) {
     job.patches = patches;
     job.row = row;
     job.k = depth;
-    job.w = k.w + k.m0 / kPanelWidth * job.panel + k0 * kPanelWidth;
     job.first = k0 == 0;
-    kernels.rows(job);
+    multiply_rows(kernels, c, k, k0, scratch + at.wide, scratch + at.c, job);
   });
-  kernels.spread({job.c, job.ldc, k.count, job.channels, k.bias ? k.bias + k.m0 : nullptr,
+  kernels.spread({scratch + at.c, job.ldc, k.count, k.m1 - k.m0, k.bias ? k.bias + k.m0 : nullptr,
                   call.activation == GemmActivation::relu, k.y + k.m0 * c.pixels, c.pixels});
 }
 
@@ -560,7 +580,8 @@ void run_product(Target target, int threads, const Call& call) {
   for (int64_t g = 0; g < s.groups; ++g) {
     e.c_in = call.bias ? call.bias + g * channels : nullptr;
     gemm_f32(target, threads, s.batch, channels, taps, call.x + g * taps, s.groups * taps, false,
-             call.packed + g * round_up(channels, kPanelWidth) * taps, call.y + g * channels, s.out_channels, e);
+             call.packed.from(g * round_up(channels, kPanelWidth) * taps).panels, call.y + g * channels, s.out_channels,
+             e);
   }
 }
 
@@ -568,18 +589,28 @@ void run_product(Target target, int threads, const Call& call) {
 
 conv::ProductKernel* conv::product_kernel(Target target) { return choose_kernels(kTable, target).product; }
 
-size_t conv_packed_bytes(const ConvShape& s) {
+size_t conv_packed_bytes(const ConvShape& s, PanelType type) {
   const int64_t taps = taps_of(s);
   if (conv::is_depthwise(s)) return conv::depthwise_packed_bytes(s);
-  return static_cast<size_t>(s.groups) * gemm_packed_bytes(s.out_channels / s.groups, taps);
+  return static_cast<size_t>(s.groups) * gemm_packed_bytes(s.out_channels / s.groups, taps, type);
+}
+
+void conv_pack(const ConvShape& s, PanelType type, const void* w, void* packed, int threads) {
+  const conv::Weights from{{w, type}, best_target()};
+  const int64_t taps = taps_of(s), channels = s.out_channels / s.groups;
+  if (conv::is_depthwise(s)) {
+    auto* to = static_cast<float*>(packed);
+    const float* wide = from.at(0, s.out_channels * taps, to);
+    return wide == to ? void() : conv::depthwise_pack(s, wide, to);
+  }
+  const size_t group_bytes = gemm_packed_bytes(channels, taps, type);
+  for (int64_t g = 0; g < s.groups; ++g)
+    gemm_pack_b(type, from.from(g * channels * taps).panels.data, taps, true, taps, channels,
+                static_cast<char*>(packed) + static_cast<size_t>(g) * group_bytes, threads);
 }
 
 void conv_pack(const ConvShape& s, const float* w, float* packed, int threads) {
-  if (conv::is_depthwise(s)) return conv::depthwise_pack(s, w, packed);
-  const int64_t taps = taps_of(s), channels = s.out_channels / s.groups;
-  const int64_t group_floats = round_up(channels, kPanelWidth) * taps;
-  for (int64_t g = 0; g < s.groups; ++g)
-    gemm_pack_b(w + g * channels * taps, taps, true, taps, channels, packed + g * group_floats, threads);
+  conv_pack(s, PanelType::f32, w, packed, threads);
 }
 
 size_t conv_scratch_bytes(const ConvShape& shape) {
@@ -591,15 +622,17 @@ size_t conv_scratch_bytes(const ConvShape& shape) {
   return conv::is_winograd(s) ? std::max(direct, conv::winograd_scratch_bytes(s)) : direct;
 }
 
-void conv_f32(Target target, int threads, const ConvShape& shape, const float* x, const float* packed,
+void conv_f32(Target target, int threads, const ConvShape& shape, const float* x, const GemmPanels& packed,
               const float* bias, GemmActivation activation, float* y, void* scratch) {
   const ConvShape s = simplified(shape);
   if (s.batch <= 0 || s.out_channels <= 0 || volume(s.out) <= 0) return;
-  if (conv::is_depthwise(s)) return conv::depthwise(target, threads, s, x, packed, bias, activation, y, scratch);
-  Call call{s, x, packed, bias, activation, y, nullptr};
+  if (conv::is_depthwise(s))
+    return conv::depthwise(target, threads, s, x, static_cast<const float*>(packed.data), bias, activation, y, scratch);
+  const conv::Weights weights{packed, target};
+  Call call{s, x, weights, bias, activation, y, nullptr};
   if (is_product(s)) return run_product(target, threads, call);
   const conv::Kernels& kernels = choose_kernels(kTable, target);
-  if (conv::is_winograd(s) && conv::winograd(target, threads, s, kernels.rows, x, packed, bias, activation, y, scratch))
+  if (conv::is_winograd(s) && conv::winograd(threads, s, kernels.rows, x, weights, bias, activation, y, scratch))
     return;
   const Cut c = cut_shape(s);
   const Places at = places(s, c);

@@ -21,16 +21,18 @@ struct ConvShape {
   int64_t stride[3] = {1, 1, 1}, dilation[3] = {1, 1, 1}, pad[3] = {0, 0, 0};
 };
 
-// The packed form depends on channels, out_channels, groups and kernel alone. 64-byte aligned.
-size_t conv_packed_bytes(const ConvShape& shape);
+// The packed form depends on channels, out_channels, groups, kernel and the weights' type alone. 64-byte aligned.
+size_t conv_packed_bytes(const ConvShape& shape, PanelType type = PanelType::f32);
 void conv_pack(const ConvShape& shape, const float* w, float* packed, int threads);
+// The same for weights of `type`, which stay narrow, but for those of depthwise convolutions.
+void conv_pack(const ConvShape& shape, PanelType type, const void* w, void* packed, int threads);
 
 // Scratch memory each thread needs, a multiple of 64 bytes.
 size_t conv_scratch_bytes(const ConvShape& shape);
 
-// y = activation(conv(x, w) + bias); bias has out_channels elements or is null. `scratch` holds `threads` times
-// conv_scratch_bytes, 64-byte aligned. y must not overlap the others.
-void conv_f32(Target target, int threads, const ConvShape& shape, const float* x, const float* packed,
+// y = activation(conv(x, w) + bias), with the bits that widened weights would give; bias has out_channels elements or
+// is null. `scratch` holds `threads` times conv_scratch_bytes, 64-byte aligned. y must not overlap the others.
+void conv_f32(Target target, int threads, const ConvShape& shape, const float* x, const GemmPanels& packed,
               const float* bias, GemmActivation activation, float* y, void* scratch);
 
 }  // namespace tessera

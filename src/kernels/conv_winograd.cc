@@ -414,7 +414,9 @@ struct Plan {
   int64_t weight_step() const { return depth * kPair + kPanelWidth; }
   int64_t product_step() const { return at_once * kPair + kPanelWidth; }
   int64_t shared_floats(const ConvShape& s) const { return kPoints * point_step(s); }
-  int64_t lane_floats() const { return std::max(kPoints * (weight_step() + product_step()), planes * plane); }
+  int64_t lane_floats() const {
+    return std::max(kPoints * (weight_step() + product_step()) + depth * 9 * kPanelWidth, planes * plane);
+  }
 };
 
 // One block of tiles of one image.
@@ -436,7 +438,9 @@ struct Call {
   RowsKernel* rows;
   const ConvShape& s;
   const Plan& plan;
-  const float *x, *packed, *bias;
+  const float* x;
+  const Weights& packed;
+  const float* bias;
   bool relu;
   float* y;
   float *points, *lanes;  // shared by all lanes; of lane 0
@@ -504,8 +508,9 @@ bool multiply(const Call& c, int64_t pair, int64_t first, int64_t end, float* we
   for (int64_t k0 = 0; k0 < s.channels; k0 += p.depth) {
     const int64_t depth = std::min(p.depth, s.channels - k0);
     for (int64_t i = 0; i < panels; ++i)
-      good = c.kernels.weights({c.packed + ((pair * 2 + i) * s.channels + k0) * 9 * kPanelWidth, depth,
-                                weights + i * depth * kPanelWidth, p.weight_step()}) &&
+      good = c.kernels.weights({c.packed.at(((pair * 2 + i) * s.channels + k0) * 9 * kPanelWidth,
+                                            depth * 9 * kPanelWidth, products + kPoints * p.product_step()),
+                                depth, weights + i * depth * kPanelWidth, p.weight_step()}) &&
              good;
     for (int64_t point = 0; point < kPoints; ++point)
       c.rows({weights + point * p.weight_step(), depth * kPanelWidth, panels * kPanelWidth,
@@ -560,13 +565,21 @@ size_t conv::winograd_scratch_bytes(const ConvShape& s) {
   return static_cast<size_t>(p.shared_floats(s) + p.lane_floats()) * sizeof(float);
 }
 
-bool conv::winograd(Target target, int threads, const ConvShape& s, RowsKernel* rows, const float* x,
-                    const float* packed, const float* bias, GemmActivation activation, float* y, void* scratch) {
+bool conv::winograd(int threads, const ConvShape& s, RowsKernel* rows, const float* x, const Weights& packed,
+                    const float* bias, GemmActivation activation, float* y, void* scratch) {
   const Plan p(s);
   auto* points = static_cast<float*>(scratch);
-  const Call c{
-      choose_kernels(kTable, target), rows, s, p, x, packed, bias, activation == GemmActivation::relu, y, points,
-      points + p.shared_floats(s)};
+  const Call c{choose_kernels(kTable, packed.target),
+               rows,
+               s,
+               p,
+               x,
+               packed,
+               bias,
+               activation == GemmActivation::relu,
+               y,
+               points,
+               points + p.shared_floats(s)};
   for (int64_t i = 0; i < p.blocks; i += p.together)
     if (!run_together(c, threads, i, std::min(p.blocks, i + p.together))) return false;
   return true;

@@ -7,6 +7,7 @@
 #pragma once
 #include "kernels/conv.h"
 #include "kernels/conv_rows.h"
+#include "kernels/conv_weights.h"
 
 namespace tessera::conv {
 
@@ -16,7 +17,7 @@ bool is_winograd(const ConvShape& s);
 // As the functions of conv.h, with the packed weights of a product. False, with y unspecified, if a number of the input
 // or the weights is not finite or so large that an intermediate could overflow.
 size_t winograd_scratch_bytes(const ConvShape& s);
-bool winograd(Target target, int threads, const ConvShape& s, RowsKernel* rows, const float* x, const float* packed,
+bool winograd(int threads, const ConvShape& s, RowsKernel* rows, const float* x, const Weights& packed,
               const float* bias, GemmActivation activation, float* y, void* scratch);
 
 }  // namespace tessera::conv

@@ -857,6 +857,27 @@ void check_conv(Target target, const ConvShape& s, bool with_bias, GemmActivatio
     }
 }
 
+// Narrow weights give the bits of widened ones.
+void check_narrow_conv(Target target, const ConvShape& s, PanelType type) {
+  const int64_t pixels_in = s.in[0] * s.in[1] * s.in[2], pixels = s.out[0] * s.out[1] * s.out[2];
+  Guarded<float> x(s.batch * s.channels * pixels_in), y(s.batch * s.out_channels * pixels), wanted(y.size());
+  Guarded<float> w(s.out_channels * (s.channels / s.groups) * s.kernel[0] * s.kernel[1] * s.kernel[2]);
+  Guarded<uint16_t> narrow(w.size());
+  Guarded<float> packed(static_cast<int64_t>(conv_packed_bytes(s)) / 4);
+  Guarded<char> packed_narrow(static_cast<int64_t>(conv_packed_bytes(s, type)));
+  Guarded<float> scratch(static_cast<int64_t>(conv_scratch_bytes(s)) / 4);
+  fill_random(x.data(), x.size(), 23);
+  fill_random(w.data(), w.size(), 24);
+  (type == PanelType::f16 ? f32_to_f16 : f32_to_bf16)(target, w.data(), narrow.data(), w.size());
+  (type == PanelType::f16 ? f16_to_f32 : bf16_to_f32)(target, narrow.data(), w.data(), w.size());
+  conv_pack(s, w.data(), packed.data(), 1);
+  conv_pack(s, type, narrow.data(), packed_narrow.data(), 1);
+  conv_f32(target, 1, s, x.data(), packed.data(), nullptr, GemmActivation::none, wanted.data(), scratch.data());
+  conv_f32(target, 1, s, x.data(), {packed_narrow.data(), type}, nullptr, GemmActivation::none, y.data(),
+           scratch.data());
+  ASSERT_TRUE(same_bits(wanted.data(), y.data(), y.size()));
+}
+
 // {batch, channels, out_channels, groups}, then in, kernel, stride, dilation, pad before and after, per dimension.
 ConvShape conv_shape(std::vector<int64_t> head, std::vector<int64_t> in, std::vector<int64_t> kernel,
                      std::vector<int64_t> stride = {}, std::vector<int64_t> dilation = {},
@@ -923,6 +944,7 @@ TEST_P(OnTarget, Conv) {
     SCOPED_TRACE(testing::Message() << "shape " << number++);
     check_conv(GetParam(), s, false, GemmActivation::none);
     check_conv(GetParam(), s, true, GemmActivation::relu);
+    check_narrow_conv(GetParam(), s, number % 2 ? PanelType::f16 : PanelType::bf16);
     if (HasFatalFailure()) return;
   }
 }
@@ -943,6 +965,7 @@ TEST_P(OnTarget, ConvWinograd) {
     SCOPED_TRACE(testing::Message() << s.channels << " to " << s.out_channels << " @ " << s.in[1] << "x" << s.in[2]);
     ASSERT_TRUE(conv::is_winograd(s));
     check_conv(GetParam(), s, true, GemmActivation::relu);
+    check_narrow_conv(GetParam(), s, PanelType::f16);
     if (HasFatalFailure()) return;
   }
 }

@@ -2,10 +2,10 @@
 // graphs.
 #include "kernels/conv.h"
 
-#include "kernels/convert.h"
 #include "kernels/gemm_generic.h"
 #include "ops/elementwise.h"
 #include "ops/nn/conv_shape.h"
+#include "ops/nn/panel_room.h"
 
 namespace tessera {
 namespace {
@@ -14,7 +14,7 @@ template <GemmActivation kActivation>
 Status compute_float(const ConvParams& p, Call& call) {
   const ConvShape s = conv_shape(p, call.shape(0), call.shape(1));
   if (call.out_count(0) == 0) return {};
-  const auto* w = static_cast<const float*>(call.packed(1));
+  std::optional<GemmPanels> w = packed_panels(call, 1);
   Tensor own;
   if (!w) {
     TRY_ASSIGN(room, Tensor::allocate(DType::u8, Shape{static_cast<int64_t>(conv_packed_bytes(s))}));
@@ -23,7 +23,7 @@ Status compute_float(const ConvParams& p, Call& call) {
     conv_pack(s, call.in<float>(1), packed, call.threads());
     w = packed;
   }
-  conv_f32(call.target(), call.threads(), s, call.in<float>(0), w, call.maybe<float>(2), kActivation,
+  conv_f32(call.target(), call.threads(), s, call.in<float>(0), *w, call.maybe<float>(2), kActivation,
            call.out<float>(0), call.scratch<std::byte>(0));
   return {};
 }
@@ -70,25 +70,15 @@ int64_t packed_bytes(const PackCall& c) {
   const Shape& w = c.shape(1);
   const int64_t groups = c.as<ConvParams>().group;
   if (w.rank() < 3 || w.rank() > 2 + kMostSpatial || w.count() == 0 || w[0] % groups) return 0;
-  return static_cast<int64_t>(conv_packed_bytes(weight_shape(c)));
+  return static_cast<int64_t>(conv_packed_bytes(weight_shape(c), panel_type(c.dtype(1))));
 }
-// A weight of a 16-bit type is widened here, so that the float copy lives no longer than this.
 void pack(const PackCall& c, void* out) {
-  const bool f16 = c.dtype(1) == DType::f16;
-  auto* to = static_cast<float*>(out);
-  if (c.dtype(1) == DType::f32) return conv_pack(weight_shape(c), c.in<float>(1), to, c.threads);
-  constexpr int64_t kPiece = 1 << 14;
-  const int64_t n = c.shape(1).count();
-  std::vector<float> wide(static_cast<size_t>(n));
-  parallel_for(c.threads, ceil_div(n, kPiece), [&](int64_t piece, int) {
-    const int64_t at = piece * kPiece;
-    (f16 ? f16_to_f32 : bf16_to_f32)(best_target(), c.in<uint16_t>(1) + at, &wide[static_cast<size_t>(at)],
-                                     std::min(kPiece, n - at));
-  });
-  conv_pack(weight_shape(c), wide.data(), to, c.threads);
+  conv_pack(weight_shape(c), panel_type(c.dtype(1)), c.in<void>(1), out, c.threads);
 }
 
-constexpr Packing kPacks[] = {{1, "F32.Conv", packed_bytes, pack, variant, set_of(DType::f32) | kHalfFloats}};
+constexpr Packing kPacks[] = {{1, "F32.Conv", packed_bytes, pack, variant},
+                              {1, "F16.Conv", packed_bytes, pack, variant, set_of(DType::f16)},
+                              {1, "BF16.Conv", packed_bytes, pack, variant, set_of(DType::bf16)}};
 constexpr Kernel kKernels[] = {{kAllSame<float>, compute_with<ConvParams, compute_float<GemmActivation::none>>},
                                {kAllSame<double>, compute_with<ConvParams, compute_double>}};
 constexpr Kernel kReluKernels[] = {{kAllSame<float>, compute_with<ConvParams, compute_float<GemmActivation::relu>>}};
