@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import pathlib
-import tempfile
 from typing import Any, Callable
 
 from ._devices import OrtCompileApiFlags
@@ -45,8 +43,7 @@ class ModelCompiler:
         if output_model_path is None:
             if isinstance(self._model, bytes):
                 raise ValueError("a model of bytes needs an output_model_path")
-            source = pathlib.Path(self._model)
-            output_model_path = source.with_name(source.stem + "_ctx.onnx")
+            output_model_path = os.path.splitext(os.fspath(self._model))[0] + "_ctx.onnx"
         if self._flags & OrtCompileApiFlags.ERROR_IF_OUTPUT_FILE_EXISTS and os.path.exists(output_model_path):
             raise FileExistsError(f"{os.fspath(output_model_path)} exists already")
         options = self._options._copy()
@@ -63,10 +60,13 @@ class ModelCompiler:
 
     def compile_to_bytes(self) -> bytes:
         """The model as the bytes of a file."""
+        import tempfile  # it loads much that nobody else needs
+
         with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "compiled.onnx"
+            path = os.path.join(folder, "compiled.onnx")
             self.compile_to_file(path)
-            return path.read_bytes()
+            with open(path, "rb") as file:
+                return file.read()
 
     def compile_to_stream(self, write_function: Callable[[bytes], Any]) -> None:
         """Gives the bytes of the model to a function, piece by piece."""

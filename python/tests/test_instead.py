@@ -97,7 +97,6 @@ def test_tools_run_here():
         instead(
             """
 import onnx, onnxruntime
-from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference
 from onnxruntime.tools.onnx_model_utils import make_dim_param_fixed
 from onnxruntime.transformers.onnx_model import OnnxModel
 from models import add

@@ -33,7 +33,11 @@ def resolve(name):
     for k in range(len(parts), 0, -1):
         try:
             found = importlib.import_module(".".join(parts[:k]))
-        except ModuleNotFoundError as e:
+        except ImportError as e:
+            if not isinstance(e, ModuleNotFoundError):
+                if "pip install" in str(e):  # another package, which the real one asks for too
+                    return "needs " + str(e)
+                raise
             if not e.name.startswith("onnxruntime"):
                 return "needs " + e.name
             continue
