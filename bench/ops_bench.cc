@@ -2,8 +2,12 @@
 //
 // Per case a model of one node is written; both libraries run it in bursts in turn. The least CPU time (with several
 // threads, wall time) of a burst counts. The share of the limit is that of the multiply-add probe, or for products of a
-// few rows that of reading the weights.
+// few rows that of reading the weights, measured beside each burst: the median of all. With --scaling, each library
+// runs with one thread and with several in turn, and what counts is how much faster (in wall time) the several are.
+#include <unistd.h>
 #include <CLI/CLI.hpp>
+
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -21,7 +25,7 @@ struct Case {
   std::string group, name, op;
   std::vector<int64_t> x, w, y;
   DType x_type = DType::f32, w_type = DType::f32, y_type = DType::f32;
-  std::vector<ir::Attribute> attributes;
+  std::vector<ir::Attribute> attributes = {};
   double operations = 0;   // multiply-adds, twice
   int64_t read_bytes = 0;  // of weights, if reading them may be the limit
   std::string domain = {};
@@ -124,7 +128,7 @@ void add_halves(std::vector<Case>& out) {
 }
 
 struct Layer {
-  int64_t channels, out_channels, groups, size, kernel, stride;
+  int64_t channels, out_channels, groups, size, kernel, stride, batch = 1;
 };
 
 void add_layers(std::vector<Case>& out, const char* network, std::span<const Layer> layers) {
@@ -135,15 +139,16 @@ void add_layers(std::vector<Case>& out, const char* network, std::span<const Lay
     c.group = depthwise ? std::string(network) + "_dw" : network;
     c.name = std::string(depthwise ? "dw" : "") + joined({l.kernel, l.kernel}) +
              (l.stride > 1 ? "s" + std::to_string(l.stride) : "") + " " + std::to_string(l.channels) + "-" +
-             std::to_string(l.out_channels) + " @" + std::to_string(l.size);
+             std::to_string(l.out_channels) + " @" + std::to_string(l.size) +
+             (l.batch > 1 ? " batch " + std::to_string(l.batch) : "");
     c.op = "Conv";
-    c.x = {1, l.channels, l.size, l.size};
+    c.x = {l.batch, l.channels, l.size, l.size};
     c.w = {l.out_channels, l.channels / l.groups, l.kernel, l.kernel};
-    c.y = {1, l.out_channels, side, side};
+    c.y = {l.batch, l.out_channels, side, side};
     c.attributes = {ir::Attribute::integers("pads", {pad, pad, pad, pad}),
                     ir::Attribute::integers("strides", {l.stride, l.stride}),
                     ir::Attribute::integer("group", l.groups)};
-    c.operations = 2 * product_of(c.w) * static_cast<double>(side * side);
+    c.operations = 2 * product_of(c.w) * static_cast<double>(l.batch * side * side);
     out.push_back(c);
     if (network != std::string("resnet50") || l.kernel > 3) continue;
     c.group = "conv_int8";
@@ -174,9 +179,14 @@ void add_convolutions(std::vector<Case>& out) {
       {960, 160, 1, 7, 1, 1},    {960, 240, 1, 1, 1, 1},    {240, 960, 1, 1, 1, 1}};
   constexpr Layer kOther[] = {{1, 8, 1, 28, 5, 1},      {8, 16, 1, 14, 5, 1},     {32, 64, 1, 24, 3, 1},
                               {128, 128, 32, 28, 3, 1}, {256, 256, 32, 14, 3, 1}, {20, 50, 1, 12, 5, 1}};
+  // Depthwise layers on maps of a few pixels.
+  constexpr Layer kSmall[] = {{960, 960, 960, 7, 3, 1, 10}, {960, 960, 960, 4, 3, 1, 10},
+                              {960, 960, 960, 3, 3, 1, 10}, {960, 960, 960, 7, 5, 2, 10},
+                              {576, 576, 576, 8, 3, 2, 10}, {384, 384, 384, 10, 3, 1, 10}};
   add_layers(out, "resnet50", kResNet);
   add_layers(out, "mobilenet", kMobileNet);
   add_layers(out, "other", kOther);
+  add_layers(out, "small", kSmall);
 }
 
 // Pools of a map, which have no weights; the operation is one per tap.
@@ -261,7 +271,7 @@ struct Options {
   std::string ours, peer, filter, group;
   int threads = 1;
   double seconds = 0.5;
-  bool no_optimisation = false;
+  bool no_optimisation = false, scaling = false;
 };
 
 struct Group {
@@ -271,63 +281,111 @@ struct Group {
 
 // Runs the case on both sides; seconds per run, 0 where a side cannot.
 struct Measured {
-  double seconds[2] = {}, limit = 0;  // limit: 1e9 operations per second
+  double seconds[2] = {}, share = 0;  // share: of the limit, ours
   std::string error;
 };
 
+double median(std::vector<double> v) {
+  if (v.empty()) return 0;
+  std::nth_element(v.begin(), v.begin() + static_cast<ptrdiff_t>(v.size() / 2), v.end());
+  return v[v.size() / 2];
+}
+
+constexpr int kBursts = 16;
+
+// A process that has run the model, and how often it runs it in a burst.
+struct Side {
+  std::unique_ptr<Worker> worker;
+  int64_t count = 1;
+
+  Side(const std::string& library, const std::string& path, int threads, const Options& o) {
+    Job job;
+    job.library = library;
+    job.model = path;
+    job.threads = threads;
+    job.optimise = !o.no_optimisation;
+    worker = std::make_unique<Worker>(job);
+    worker->ask("load");
+    worker->ask("first");
+    const std::vector<double> t = worker->ask("loop 2");
+    if (!t.empty()) count = std::max<int64_t>(1, static_cast<int64_t>(o.seconds / kBursts / std::max(t[0] / 2, 1e-7)));
+  }
+  // Seconds of one run, 0 if it cannot: of CPU, or by the clock on the wall.
+  double burst(bool wall) {
+    const std::vector<double> t = worker->ask("loop " + std::to_string(count));
+    return t.empty() ? 0 : t[wall ? 1 : 0] / static_cast<double>(count);
+  }
+};
+
+void keep_least(double* least, double seconds) {
+  if (seconds > 0 && (*least == 0 || seconds < *least)) *least = seconds;
+}
+
 Measured measure(const Case& c, const std::string& path, const Options& o) {
   Measured m;
-  std::unique_ptr<Worker> workers[2];
+  std::unique_ptr<Side> sides[2];
   const std::string libraries[] = {o.ours, o.peer};
-  int64_t count[2] = {1, 1};
-  constexpr int kBursts = 16;
-  const double burst = o.seconds / kBursts;
   for (int side = 0; side < 2; ++side) {
     if (libraries[side].empty()) continue;
-    Job job;
-    job.library = libraries[side];
-    job.model = path;
-    job.threads = o.threads;
-    job.optimise = !o.no_optimisation;
-    workers[side] = std::make_unique<Worker>(job);
-    workers[side]->ask("load");
-    workers[side]->ask("first");
-    const std::vector<double> t = workers[side]->ask("loop 2");
-    if (t.empty())
-      m.error += std::string(side ? "peer: " : "ours: ") + workers[side]->error();
-    else
-      count[side] = std::max<int64_t>(1, static_cast<int64_t>(burst / std::max(t[0] / 2, 1e-7)));
+    sides[side] = std::make_unique<Side>(libraries[side], path, o.threads, o);
+    const std::string& error = sides[side]->worker->error();
+    if (!error.empty()) m.error += std::string(side ? "peer: " : "ours: ") + error;
   }
   std::vector<float> memory(static_cast<size_t>(c.read_bytes / 4));
+  std::vector<double> shares;
   for (int b = 0; b < kBursts; ++b) {
-    for (int side = 0; side < 2; ++side) {
-      if (!workers[side]) continue;
-      const std::vector<double> t = workers[side]->ask("loop " + std::to_string(count[side]));
-      if (t.empty()) continue;
-      const double each = t[o.threads > 1 ? 1 : 0] / static_cast<double>(count[side]);  // CPU or wall time
-      if (m.seconds[side] == 0 || each < m.seconds[side]) m.seconds[side] = each;
-    }
     double limit = probe_flops(best_target(), o.threads);
     if (c.read_bytes)
       limit =
           std::min(limit, c.operations / static_cast<double>(c.read_bytes) * probe_read(memory.data(), c.read_bytes));
-    m.limit = std::max(m.limit, limit);
+    for (int side = 0; side < 2; ++side) {
+      const double seconds = sides[side] ? sides[side]->burst(o.threads > 1) : 0;
+      keep_least(&m.seconds[side], seconds);
+      if (side == 0 && seconds > 0) shares.push_back(c.operations / seconds * 1e-9 / limit);
+    }
   }
+  m.share = median(std::move(shares));
   return m;
 }
 
-void report(const Case& c, const Measured& m, const Options& o, std::vector<std::pair<std::string, Group>>& groups) {
+using Groups = std::vector<std::pair<std::string, Group>>;
+
+void count_ratio(Groups& groups, const std::string& name, double ratio) {
+  if (ratio <= 0) return;
+  auto at = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == name; });
+  if (at == groups.end()) at = groups.insert(groups.end(), {name, {}});
+  at->second.log_sum += std::log(ratio);
+  at->second.least = std::min(at->second.least, ratio);
+  ++at->second.count;
+}
+
+void report(const Case& c, const Measured& m, const Options& o, Groups& groups) {
   const double rate = m.seconds[0] > 0 ? c.operations / m.seconds[0] * 1e-9 : 0;
   const double ratio = m.seconds[0] > 0 ? m.seconds[1] / m.seconds[0] : 0;
   std::printf("%-6s %dt %-12s %-34s %9.4f ms  peer %9.4f ms  peer/ours %6.3f  %7.1f G/s  %5.1f %% %s\n",
               std::string(target_name(best_target())).c_str(), o.threads, c.group.c_str(), c.name.c_str(),
-              m.seconds[0] * 1e3, m.seconds[1] * 1e3, ratio, rate, 100 * rate / m.limit, m.error.c_str());
-  if (ratio <= 0) return;
-  auto at = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == c.group; });
-  if (at == groups.end()) at = groups.insert(groups.end(), {c.group, {}});
-  at->second.log_sum += std::log(ratio);
-  at->second.least = std::min(at->second.least, ratio);
-  ++at->second.count;
+              m.seconds[0] * 1e3, m.seconds[1] * 1e3, ratio, rate, 100 * m.share, m.error.c_str());
+  count_ratio(groups, c.group, ratio);
+}
+
+// How many times as fast several threads are as one, ours and the peer's.
+void report_scaling(const Case& c, const std::string& path, const Options& o, Groups& groups) {
+  const std::string libraries[] = {o.ours, o.peer};
+  std::vector<Side> sides;
+  for (const std::string& library : libraries)
+    for (const int threads : {1, o.threads}) sides.emplace_back(library, path, threads, o);
+  double least[4] = {};
+  for (int b = 0; b < kBursts; ++b)
+    for (size_t i = 0; i < sides.size(); ++i) {
+      keep_least(&least[i], sides[i].burst(true));
+      usleep(2000);  // what spins behind a run comes to rest
+    }
+  const double ours = least[1] > 0 ? least[0] / least[1] : 0, peer = least[3] > 0 ? least[2] / least[3] : 0;
+  const double ratio = peer > 0 ? ours / peer : 0;
+  std::printf("%-6s 1-%dt %-12s %-34s ours %8.4f -> %8.4f ms (%.2f)  peer %8.4f -> %8.4f ms (%.2f)  ours/peer %.3f\n",
+              std::string(target_name(best_target())).c_str(), o.threads, c.group.c_str(), c.name.c_str(),
+              least[0] * 1e3, least[1] * 1e3, ours, least[2] * 1e3, least[3] * 1e3, peer, ratio);
+  count_ratio(groups, c.group, ratio);
 }
 
 }  // namespace
@@ -338,6 +396,7 @@ int main(int argc, char** argv) {
   CLI::App app{"Measure single operators with Tessera and a peer library, interleaved in one run"};
   app.footer(
       "Examples:\n  ops_bench\n  TESSERA_TARGET=avx2 ops_bench --group matmul,resnet50\n"
+      "  ops_bench --scaling --group matmul,resnet50\n"
       "  ops_bench --filter 768 --seconds 2 --peer /path/to/libonnxruntime.so\n");
   Options o;
   o.ours = find_ours();
@@ -348,9 +407,11 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", o.seconds, "Seconds of runs per case and library");
   app.add_option("--filter", o.filter, "Only cases whose name contains this");
   app.add_option("--group", only, "Only these groups")->delimiter(',');
+  app.add_flag("--scaling", o.scaling, "Measure how much faster several threads (default: 2) are than one");
   app.add_flag("--no-rewrites", o.no_optimisation, "Turn graph rewrites off on both sides");
   CLI11_PARSE(app, argc, argv);
   if (o.peer.empty()) o.peer = find_peer();
+  if (o.scaling) o.threads = std::max(o.threads, 2);
   if (o.threads > 1) clock_in_use = CLOCK_MONOTONIC;
   std::vector<Case> cases;
   add_products(cases);
@@ -359,7 +420,7 @@ int main(int argc, char** argv) {
   add_halves(cases);
   add_pools(cases);
   const std::string path = (fs::temp_directory_path() / format("ops_bench_{}.onnx", int64_t{getpid()})).string();
-  std::vector<std::pair<std::string, Group>> groups;
+  Groups groups;
   for (const Case& c : cases) {
     if (c.name.find(o.filter) == std::string::npos) continue;
     if (!only.empty() && std::find(only.begin(), only.end(), c.group) == only.end()) continue;
@@ -367,10 +428,13 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "%s\n", s.message().c_str());
       return 1;
     }
-    report(c, measure(c, path, o), o, groups);
+    if (o.scaling)
+      report_scaling(c, path, o, groups);
+    else
+      report(c, measure(c, path, o), o, groups);
   }
   fs::remove(path);
   for (const auto& [name, g] : groups)
-    std::printf("%-12s %3d cases: geometric mean of peer/ours %.3f, least %.3f\n", name.c_str(), g.count,
-                std::exp(g.log_sum / g.count), g.least);
+    std::printf("%-12s %3d cases: geometric mean of %s %.3f, least %.3f\n", name.c_str(), g.count,
+                o.scaling ? "scaling, ours/peer," : "peer/ours", std::exp(g.log_sum / g.count), g.least);
 }

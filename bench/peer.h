@@ -53,6 +53,7 @@ struct Job {
   std::string library, model;
   int threads = 1;
   bool optimise = true;
+  bool share = false;  // an output "present..." is written where the input "past..." lies
   std::vector<std::pair<std::string, int64_t>> dims;
   int64_t default_dim = 1;
 
@@ -65,6 +66,7 @@ struct Job {
                                  std::to_string(threads),
                                  optimise ? "1" : "0",
                                  std::to_string(default_dim)};
+    if (share) out.push_back("share");
     for (const auto& [name, size] : dims) out.push_back(name + "=" + std::to_string(size));
     return out;
   }
@@ -75,7 +77,11 @@ struct Job {
     job.threads = std::atoi(argv[4]);
     job.optimise = argv[5][0] == '1';
     job.default_dim = std::atoll(argv[6]);
-    for (int i = 7; i < argc; ++i) job.add_dim(argv[i]);
+    for (int i = 7; i < argc; ++i)
+      if (std::strcmp(argv[i], "share"))
+        job.add_dim(argv[i]);
+      else
+        job.share = true;
     return job;
   }
   void add_dim(const std::string& text) {
@@ -124,17 +130,16 @@ class Engine {
       check(api_->SessionGetOutputName(session_, i, allocator, &name));
       output_names_.push_back(name);
     }
-    outputs_.resize(n);
+    for (const char* name : output_names_) fixed_.push_back(job_.share ? shared_input(name) : nullptr);
     api_->ReleaseMemoryInfo(info);
   }
 
   void run() {
+    outputs_ = fixed_;
     check(api_->Run(session_, nullptr, names_.data(), inputs_.data(), names_.size(), output_names_.data(),
                     output_names_.size(), outputs_.data()));
-    for (OrtValue*& v : outputs_) {
-      api_->ReleaseValue(v);
-      v = nullptr;
-    }
+    for (size_t i = 0; i < outputs_.size(); ++i)
+      if (!fixed_[i]) api_->ReleaseValue(outputs_[i]);
   }
 
   [[noreturn]] static void fail(const char* why) {
@@ -146,6 +151,14 @@ class Engine {
  private:
   void check(OrtStatus* status) {
     if (status) fail(api_->GetErrorMessage(status));
+  }
+
+  // The input "pastX" for the output "presentX", if there is one.
+  OrtValue* shared_input(const std::string& output) const {
+    if (output.rfind("present", 0) != 0) return nullptr;
+    for (size_t i = 0; i < names_.size(); ++i)
+      if (names_[i] == "past" + output.substr(7)) return inputs_[i];
+    return nullptr;
   }
 
   OrtValue* make_input(size_t i, OrtMemoryInfo* info) {
@@ -183,7 +196,8 @@ class Engine {
     const int bits = bits_of(static_cast<DType>(t));
     return static_cast<size_t>(std::max(8, bits)) / 8;
   }
-  // Floats in [-1, 1), any byte, other integers 0 or 1: valid as indexes, masks and lengths.
+  // Floats in [-1, 1) (half floats: 0.25 to 1 and their negatives), any byte, other integers 0 or 1: valid as indexes,
+  // masks and lengths.
   static void fill(ONNXTensorElementDataType t, char* at, int64_t count) {
     uint64_t state = 88172645463325252u;
     for (int64_t i = 0; i < count; ++i) {
@@ -192,6 +206,9 @@ class Engine {
       state ^= state << 17;
       if (t == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT)
         reinterpret_cast<float*>(at)[i] = static_cast<float>(state >> 40) / 8388608.0f - 1.0f;
+      else if (t == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16)
+        reinterpret_cast<uint16_t*>(at)[i] =
+            static_cast<uint16_t>(0x3400 + (state >> 40) % 0x800 + (state & 1) * 0x8000);
       else if (t == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64)
         reinterpret_cast<int64_t*>(at)[i] = static_cast<int64_t>(state & 1);
       else if (t == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32)
@@ -208,7 +225,7 @@ class Engine {
   OrtEnv* env_ = nullptr;
   OrtSession* session_ = nullptr;
   std::vector<const char*> names_, output_names_;
-  std::vector<OrtValue*> inputs_, outputs_;
+  std::vector<OrtValue*> inputs_, outputs_, fixed_;  // fixed_: memory of outputs that is given, or null
   std::vector<std::vector<char>> data_;
 };
 

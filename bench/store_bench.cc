@@ -30,9 +30,10 @@ constexpr double kMiB = 1 << 20;
 
 // What a child process is asked to do.
 struct Task {
-  std::string library, model, weights;  // weights: a file to map and hand over under its own name
-  std::vector<std::string> config;      // key=value
-  std::string save;                     // where the optimised model goes
+  std::string library, model;
+  std::string weights = {};              // a file to map and hand over under its own name
+  std::vector<std::string> config = {};  // key=value
+  std::string save = {};                 // where the optimised model goes
   int sessions = 1, rows = 1, columns = 2048;
   bool run = false, protect = false, second_process = false;
 

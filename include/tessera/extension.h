@@ -6,7 +6,7 @@
 #pragma once
 #include "tessera/c_api.h"
 
-#define TESSERA_API_VERSION 3
+#define TESSERA_API_VERSION 4
 
 #ifdef __cplusplus
 extern "C" {
@@ -131,6 +131,16 @@ typedef struct TesseraApi {
                   uint64_t size);
   // What packing did for a session, the bodies of its model included.
   ORT_API2_STATUS(SessionGetPacks, const OrtSession* session, TesseraPacks* packs);
+
+  // Version 4. The nodes of the main graph as the session has them, producers before readers. JSON: an array of objects
+  // with "name", "op", "domain", and the names in "inputs" and "outputs", "" for what is absent. Freed with
+  // `allocator`.
+  ORT_API2_STATUS(SessionGetNodes, const OrtSession* session, OrtAllocator* allocator, char** json);
+  // OrtApi::Run, and how long every step took. JSON: an array of objects with "name", "op", and nanoseconds "start" and
+  // "duration", the first of them for the whole run, without "op". Freed with `allocator`.
+  ORT_API2_STATUS(RunTimed, OrtSession* session, const OrtRunOptions* options, const char* const* input_names,
+                  const OrtValue* const* inputs, size_t input_count, const char* const* output_names,
+                  size_t output_count, OrtValue** outputs, OrtAllocator* allocator, char** json);
 } TesseraApi;
 
 // The table, or null if the library is older than `version`. Also reached without this symbol, by asking

@@ -1,8 +1,10 @@
 #include "api.h"
 
 #include <dlfcn.h>
+#include <nanobind/stl/string.h>
 
 #include <exception>
+#include <map>
 
 namespace tessera::python {
 namespace {
@@ -17,29 +19,12 @@ const OrtApiBase* find_api_base() {
   return get ? get() : OrtGetApiBase();
 }
 
+// The exception of a code, and what its text begins with. They live as long as the process.
 struct ErrorClass {
-  OrtErrorCode code;
-  const char* name;
-  const char* label;
+  std::string prefix;
+  PyObject* type;
 };
-constexpr ErrorClass kErrors[] = {
-    {ORT_FAIL, "Fail", "FAIL"},
-    {ORT_INVALID_ARGUMENT, "InvalidArgument", "INVALID_ARGUMENT"},
-    {ORT_NO_SUCHFILE, "NoSuchFile", "NO_SUCHFILE"},
-    {ORT_NO_MODEL, "NoModel", "NO_MODEL"},
-    {ORT_ENGINE_ERROR, "EngineError", "ENGINE_ERROR"},
-    {ORT_RUNTIME_EXCEPTION, "RuntimeException", "RUNTIME_EXCEPTION"},
-    {ORT_INVALID_PROTOBUF, "InvalidProtobuf", "INVALID_PROTOBUF"},
-    {ORT_MODEL_LOADED, "ModelLoaded", "MODEL_LOADED"},
-    {ORT_NOT_IMPLEMENTED, "NotImplemented", "NOT_IMPLEMENTED"},
-    {ORT_INVALID_GRAPH, "InvalidGraph", "INVALID_GRAPH"},
-    {ORT_EP_FAIL, "EPFail", "EP_FAIL"},
-    {ORT_MODEL_LOAD_CANCELED, "ModelLoadCanceled", "MODEL_LOAD_CANCELED"},
-    {ORT_MODEL_REQUIRES_COMPILATION, "ModelRequiresCompilation", "MODEL_REQUIRES_COMPILATION"},
-    {ORT_NOT_FOUND, "NotFound", "NOT_FOUND"},
-    {ORT_DEVICE_RESET, "DeviceReset", "DEVICE_RESET"},
-};
-PyObject* error_classes[std::size(kErrors)];
+std::map<int, ErrorClass> error_classes;
 
 struct Error {
   OrtErrorCode code;
@@ -47,12 +32,16 @@ struct Error {
 };
 
 void raise(const Error& error) {
-  size_t i = 0;
-  for (size_t k = 0; k < std::size(kErrors); ++k)
-    if (kErrors[k].code == error.code) i = k;
-  const std::string text =
-      "[ONNXRuntimeError] : " + std::to_string(error.code) + " : " + kErrors[i].label + " : " + error.message;
-  PyErr_SetString(error_classes[i], text.c_str());
+  auto found = error_classes.find(error.code);
+  if (found == error_classes.end()) found = error_classes.find(ORT_FAIL);
+  if (found == error_classes.end())
+    PyErr_SetString(PyExc_RuntimeError, error.message.c_str());
+  else
+    PyErr_SetString(found->second.type, (found->second.prefix + error.message).c_str());
+}
+
+void add_error(int code, const std::string& prefix, nb::object type) {
+  error_classes[code] = {prefix, type.release().ptr()};
 }
 
 nb::object dimensions(const OrtTensorTypeAndShapeInfo* tensor) {
@@ -130,6 +119,8 @@ void check(OrtStatus* status) {
   throw error;
 }
 
+void fail(OrtErrorCode code, std::string message) { throw Error{code, std::move(message)}; }
+
 std::string take_text(char* text) {
   std::string out = text ? text : "";
   if (text) check(api().AllocatorFree(allocator(), text));
@@ -173,15 +164,7 @@ nb::tuple describe(const OrtTypeInfo* info) {
 }
 
 void add_errors(nb::module_& module) {
-  nb::list names;
-  for (size_t i = 0; i < std::size(kErrors); ++i) {
-    const std::string full = std::string("tessera.") + kErrors[i].name;
-    error_classes[i] = PyErr_NewException(full.c_str(), nullptr, nullptr);
-    if (!error_classes[i]) throw nb::python_error();
-    module.attr(kErrors[i].name) = nb::handle(error_classes[i]);
-    names.append(kErrors[i].name);
-  }
-  module.attr("ERRORS") = names;
+  module.def("add_error", add_error);
   nb::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {
       std::rethrow_exception(p);

@@ -24,12 +24,16 @@ OrtAllocator* allocator();
 // Throws what the status says, as the Python exception of its code; does nothing for success. Takes the status.
 void check(OrtStatus* status);
 
+// Throws an error of a code, as check does.
+[[noreturn]] void fail(OrtErrorCode code, std::string message);
+
 // Takes text that was allocated with allocator().
 std::string take_text(char* text);
 
-// Makes the exception classes and the translation to them.
+// Makes errors of the library the exceptions that the package adds.
 void add_errors(nb::module_& module);
 void add_values(nb::module_& module);
+void add_dlpack(nb::module_& module);
 void add_options(nb::module_& module);
 void add_sessions(nb::module_& module);
 
@@ -39,6 +43,7 @@ struct Release {
   void operator()(OrtRunOptions* p) const { api().ReleaseRunOptions(p); }
   void operator()(OrtIoBinding* p) const { api().ReleaseIoBinding(p); }
   void operator()(OrtValue* p) const { api().ReleaseValue(p); }
+  void operator()(OrtLoraAdapter* p) const { api().ReleaseLoraAdapter(p); }
   void operator()(OrtTypeInfo* p) const { api().ReleaseTypeInfo(p); }
   void operator()(OrtModelMetadata* p) const { api().ReleaseModelMetadata(p); }
   void operator()(OrtMemoryInfo* p) const { api().ReleaseMemoryInfo(p); }

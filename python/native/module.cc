@@ -3,6 +3,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "api.h"
+#include "numpy.h"
 
 namespace tessera::python {
 namespace {
@@ -26,8 +27,10 @@ void set_log_severity(int level) {
 NB_MODULE(_native, module) {
   using namespace tessera::python;
   nb::set_leak_warnings(false);  // objects of a program that ends are released by its end
+  import_numpy();
   add_errors(module);
   add_values(module);
+  add_dlpack(module);
   add_options(module);
   add_sessions(module);
   module.def("providers", providers);

@@ -5,6 +5,10 @@
 namespace tessera::python {
 namespace {
 
+struct LoraAdapter {
+  Handle<OrtLoraAdapter> handle;
+};
+
 SessionOptions make_session_options() {
   OrtSessionOptions* made = nullptr;
   check(api().CreateSessionOptions(&made));
@@ -102,6 +106,10 @@ void add_external_file(SessionOptions& o, const std::string& name, nb::bytes fil
   file.inc_ref();
 }
 
+void set_load_cancellation(SessionOptions& o, bool cancel) {
+  check(api().SessionOptionsSetLoadCancellationFlag(o.handle.get(), cancel));
+}
+
 void register_library(SessionOptions& o, const std::string& path) {
   check(api().RegisterCustomOpsLibrary_V2(o.handle.get(), path.c_str()));
 }
@@ -132,6 +140,16 @@ nb::object get_run_config(const RunOptions& o, const std::string& key) {
   return nb::str(value);
 }
 
+LoraAdapter load_adapter(const std::string& path) {
+  OrtLoraAdapter* made = nullptr;
+  check(api().CreateLoraAdapter(path.c_str(), allocator(), &made));
+  return {Handle<OrtLoraAdapter>(made)};
+}
+
+void add_adapter(RunOptions& o, const LoraAdapter& adapter) {
+  check(api().RunOptionsAddActiveLoraAdapter(o.handle.get(), adapter.handle.get()));
+}
+
 }  // namespace
 
 void add_options(nb::module_& module) {
@@ -153,9 +171,12 @@ void add_options(nb::module_& module) {
       .def("add_initializer", add_initializer)
       .def("add_external_initializers", add_external_initializers)
       .def("add_external_file", add_external_file)
+      .def("set_load_cancellation", set_load_cancellation)
       .def("register_library", register_library);
+  nb::class_<LoraAdapter>(module, "LoraAdapter").def_static("load", load_adapter);
   nb::class_<RunOptions>(module, "RunOptions")
       .def_static("make", make_run_options)
+      .def("add_adapter", add_adapter)
       .def("set_terminate", set_terminate)
       .def("set_tag", set_tag)
       .def("set_severity", set_severity)

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "api.h"
+#include "numpy.h"
 
 namespace tessera::python {
 namespace {
@@ -32,6 +33,13 @@ Value tensor(int type, const Shape& shape, nb::object source) {
   Pin* held = pin.get();
   nb::capsule keeper(pin.release(), [](void* p) noexcept { delete static_cast<Pin*>(p); });
   return with_data(type, shape, held->view.buf, static_cast<size_t>(held->view.len), std::move(keeper));
+}
+
+// None where the array cannot be read in place.
+nb::object of_array(nb::object array) {
+  Handle<OrtValue> tensor = tensor_over(array);
+  if (!tensor) return nb::none();
+  return nb::cast(Value{std::move(tensor), std::move(array)});
 }
 
 Value tensor_at(int type, const Shape& shape, uintptr_t address, size_t bytes, nb::object keeper) {
@@ -183,6 +191,7 @@ PyType_Slot kBufferSlots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buff
 void add_values(nb::module_& module) {
   nb::class_<Value>(module, "Value", nb::type_slots(kBufferSlots))
       .def_static("tensor", tensor)
+      .def_static("of_array", of_array)
       .def_static("tensor_at", tensor_at, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none())
       .def_static("empty_tensor", empty_tensor)
       .def_static("string_tensor", string_tensor)

@@ -1,32 +1,44 @@
 """Element types: their numbers in the C ABI, names, and numpy types; and arrays to and from values."""
+
+from __future__ import annotations
+
 import functools
 
 import numpy as np
 
 from . import _native
-
-try:
-    import ml_dtypes
-except ImportError:
-    ml_dtypes = None
+from ._errors import NotImplemented, error
 
 TENSOR, SEQUENCE, MAP, SPARSE, OPTIONAL = 1, 2, 3, 5, 6
 STRING = 8
+
+_copied = 0
+
+
+def copied_bytes() -> int:
+    """Bytes of arrays that were copied on the way into the library or out of it, since the package was imported."""
+    return _copied
+
+
+def _count_copy(array):
+    global _copied
+    _copied += array.nbytes
+    return array
 
 
 class Element:
     """One element type. `bits` below 8: several elements share a byte in the library, none in numpy."""
 
-    def __init__(self, number, name, dtype, bits=None, onnx_number=None):
-        self.number, self.name = number, name
-        self.dtype = np.dtype(dtype)
-        self.bits = bits or self.dtype.itemsize * 8
+    def __init__(self, number, name, dtype, extra=None, bits=None, onnx_number=None):
+        self.number, self.name, self.extra = number, name, extra
+        self.plain = np.dtype(dtype)
+        self.bits = bits or self.plain.itemsize * 8
         self.onnx_number = number if onnx_number is None else onnx_number  # of TensorProto.DataType
 
-
-def _extra(name, plain):
-    """A type of ml_dtypes; without that package, a plain type with the same bits."""
-    return getattr(ml_dtypes, name, plain)
+    @property
+    def dtype(self):
+        """The numpy type: one of ml_dtypes, where there is one; without that package, one with the same bits."""
+        return extra_types().get(self.number, self.plain) if self.extra else self.plain
 
 
 ELEMENTS = (
@@ -45,26 +57,49 @@ ELEMENTS = (
     Element(13, "uint64", np.uint64),
     Element(14, "complex64", np.complex64),
     Element(15, "complex128", np.complex128),
-    Element(16, "bfloat16", _extra("bfloat16", np.uint16)),
-    Element(17, "float8e4m3fn", _extra("float8_e4m3fn", np.uint8)),
-    Element(18, "float8e4m3fnuz", _extra("float8_e4m3fnuz", np.uint8)),
-    Element(19, "float8e5m2", _extra("float8_e5m2", np.uint8)),
-    Element(20, "float8e5m2fnuz", _extra("float8_e5m2fnuz", np.uint8)),
-    Element(21, "uint4", _extra("uint4", np.uint8), bits=4),
-    Element(22, "int4", _extra("int4", np.int8), bits=4),
-    Element(23, "float4e2m1", _extra("float4_e2m1fn", np.uint8), bits=4),
-    Element(24, "uint2", _extra("uint2", np.uint8), bits=2, onnx_number=25),
-    Element(25, "int2", _extra("int2", np.int8), bits=2, onnx_number=26),
-    Element(26, "float8e8m0", _extra("float8_e8m0fnu", np.uint8), onnx_number=24),
+    Element(16, "bfloat16", np.uint16, "bfloat16"),
+    Element(17, "float8e4m3fn", np.uint8, "float8_e4m3fn"),
+    Element(18, "float8e4m3fnuz", np.uint8, "float8_e4m3fnuz"),
+    Element(19, "float8e5m2", np.uint8, "float8_e5m2"),
+    Element(20, "float8e5m2fnuz", np.uint8, "float8_e5m2fnuz"),
+    Element(21, "uint4", np.uint8, "uint4", bits=4),
+    Element(22, "int4", np.int8, "int4", bits=4),
+    Element(23, "float4e2m1", np.uint8, "float4_e2m1fn", bits=4),
+    Element(24, "uint2", np.uint8, "uint2", bits=2, onnx_number=25),
+    Element(25, "int2", np.int8, "int2", bits=2, onnx_number=26),
+    Element(26, "float8e8m0", np.uint8, "float8_e8m0fnu", onnx_number=24),
 )
 BY_NUMBER = {e.number: e for e in ELEMENTS}
 BY_ONNX_NUMBER = {e.onnx_number: e for e in ELEMENTS}
-BY_DTYPE = {}
-for _e in ELEMENTS:
-    if _e.number != STRING:
-        BY_DTYPE.setdefault(_e.dtype, _e)
-# numpy exports no buffer of types that are not its own.
-_FOREIGN = {e.dtype for e in ELEMENTS if e.dtype.kind == "V" or e.number >= 16}
+BY_DTYPE = {e.plain: e for e in ELEMENTS if not e.extra and e.number != STRING}
+
+
+@functools.lru_cache(maxsize=None)
+def extra_types():
+    """The types of ml_dtypes by number; that package is looked for when the first of them is needed."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        ml_dtypes = None
+    found = {}
+    for e in ELEMENTS:
+        if e.extra:
+            known = getattr(ml_dtypes, e.extra, None)
+            if known is not None:
+                found[e.number] = np.dtype(known)
+                BY_DTYPE[found[e.number]] = e
+            if e.bits >= 8:
+                _native.add_element_type(found.get(e.number, e.plain), e.number)
+    return found
+
+
+def element_of_dtype(dtype):
+    """The Element of a numpy type, or None."""
+    found = BY_DTYPE.get(dtype)
+    if found is None and dtype.num >= 256:  # a type that numpy got from another package
+        extra_types()
+        found = BY_DTYPE.get(dtype)
+    return found
 
 
 def element_of(element_type):
@@ -74,15 +109,14 @@ def element_of(element_type):
             return BY_ONNX_NUMBER[int(element_type)]
     else:
         dtype = np.dtype(element_type)
-        if dtype.kind in "OUST":
-            return BY_NUMBER[STRING]
-        if dtype in BY_DTYPE:
-            return BY_DTYPE[dtype]
-    raise TypeError(f"no element type for {element_type!r}")
+        found = BY_NUMBER[STRING] if dtype.kind in "OUS" else element_of_dtype(dtype)
+        if found is not None:
+            return found
+    raise TypeError(f"{element_type!r} is no element type of tensors")
 
 
 def type_text(type_):
-    """'tensor(float)', 'seq(map(int64,tensor(float)))' and the like, of what the library describes."""
+    """A type as text, such as 'tensor(float)', from the tuple by which the library describes it."""
     kind = type_[0]
     if kind in ("tensor", "sparse_tensor"):
         return f"{kind}({BY_NUMBER[type_[1]].name})"
@@ -122,19 +156,24 @@ def _unpack(packed, element, shape):
 
 def tensor_from_array(array, element=None):
     """A value that reads a contiguous array in place; strings, sub-byte elements and strided arrays are copied."""
+    if element is None:
+        value = _native.Value.of_array(array)
+        if value is not None:
+            return value
     dtype = array.dtype
     if element is None:
-        element = BY_DTYPE.get(dtype)
+        element = element_of_dtype(dtype)
     if element is None:
         if dtype.kind in "OUST":
+            _count_copy(array)
             return _native.Value.string_tensor(array.shape, [_text(s) for s in array.reshape(-1).tolist()])
         if not dtype.isnative:
-            return tensor_from_array(array.astype(dtype.newbyteorder("=")))
+            return tensor_from_array(_count_copy(array.astype(dtype.newbyteorder("="))))
         raise TypeError(f"arrays of {dtype} are not supported")
     if element.bits < 8:
-        return _native.Value.tensor(element.number, array.shape, _pack(array, element.bits))
-    source = array if array.flags.c_contiguous else array.copy(order="C")
-    if dtype in _FOREIGN:
+        return _native.Value.tensor(element.number, array.shape, _pack(_count_copy(array), element.bits))
+    source = array if array.flags.c_contiguous and array.flags.aligned else _count_copy(array.copy(order="C"))
+    if dtype.num >= 256:  # numpy exports no buffer of types that are not its own
         source = source.reshape(-1).view(np.uint8)
     return _native.Value.tensor(element.number, array.shape, source)
 
@@ -149,26 +188,26 @@ def array_from_tensor(value):
     if number == STRING:
         out = np.empty(len(flat := value.strings()), object)
         out[:] = flat
-        return out.reshape(shape)
+        return _count_copy(out.reshape(shape))
     element = BY_NUMBER[number]
     if element.bits < 8:
-        return _unpack(np.frombuffer(value, np.uint8), element, shape)
+        return _count_copy(_unpack(np.frombuffer(value, np.uint8), element, shape))
     return np.ndarray(shape, element.dtype, value)
 
 
 def to_python(value):
     """What a program gets of a value: an array, a list of them, a dict, or None."""
     kind = value.kind()
-    if kind == TENSOR and value.has_value():
-        return array_from_tensor(value)
     if not value.has_value():
         return None
+    if kind == TENSOR:
+        return array_from_tensor(value)
     if kind == SEQUENCE:
         return [to_python(part) for part in value.parts()]
     if kind == MAP:
         keys, values = value.parts()
         return dict(zip(array_from_tensor(keys).tolist(), array_from_tensor(values).tolist()))
-    raise _native.NotImplemented(f"values of kind {kind} cannot be given to Python")
+    raise error(NotImplemented, f"values of kind {kind} cannot be given to Python")
 
 
 def _field(number, content):
@@ -192,39 +231,60 @@ def _empty_sequence(onnx_number):
     graph = _field(1, node) + _field(2, b"empty") + _field(12, output)
     model = _field(1, 10) + _field(7, graph) + _field(8, _field(2, 17))
     session = _native.Session.open_bytes(model, _native.SessionOptions.make())
-    return session.run([], [], ["s"], None)[0]
+    return session.run_to_values(None, {}, None, 0.0)[0]
 
 
 def empty_sequence(element):
     """A value without elements of a type, as the library describes it."""
     if element[0] != "tensor":
-        raise _native.NotImplemented(f"empty sequences of {type_text(element)} are not supported")
+        raise error(NotImplemented, f"empty sequences of {type_text(element)} cannot be made")
     return _empty_sequence(BY_NUMBER[element[1]].onnx_number)
 
 
 def from_python(data, type_):
     """The value that `data` means for an argument of a type, as the library describes it."""
-    if isinstance(data, np.ndarray) and type_[0] == "tensor":
-        return tensor_from_array(data)
     native = getattr(data, "_value", None)
     if native is not None:
         return native
-    if type_[0] == "optional":
+    kind = type_[0]
+    if kind == "tensor":
+        return _tensor(data, BY_NUMBER[type_[1]])
+    if kind == "optional":
         return from_python(data, type_[1])
-    if type_[0] == "sequence":
+    if kind == "sequence":
         if not len(data):
             return empty_sequence(type_[1])
         return _native.Value.container(SEQUENCE, [from_python(item, type_[1]) for item in data])
-    if type_[0] == "map":
+    if kind == "map":
         return _map(data, type_)
-    if type_[0] != "tensor":
-        raise _native.NotImplemented(f"inputs of type {type_text(type_)} are not supported")
-    element = BY_NUMBER[type_[1]]
-    if hasattr(data, "__array__") or hasattr(data, "__array_interface__"):
-        return tensor_from_array(np.asarray(data))
-    if hasattr(data, "__dlpack__"):
-        return tensor_from_array(np.from_dlpack(data))
-    return tensor_from_array(np.array(data, element.dtype), None if element.number == STRING else element)
+    raise error(NotImplemented, f"inputs of type {type_text(type_)} cannot be given")
+
+
+def _tensor(data, element):
+    if not isinstance(data, np.ndarray):
+        if hasattr(data, "__dlpack__"):
+            value = value_from_dlpack(data)
+            if value is not None:
+                return value
+        if hasattr(data, "__array__") or hasattr(data, "__array_interface__"):
+            data = np.asarray(data)
+        elif hasattr(data, "__dlpack__"):
+            data = np.from_dlpack(data)
+        else:
+            data = _count_copy(np.array(data, element.dtype))
+            return tensor_from_array(data, None if element.number == STRING else element)
+    if element.extra and data.dtype == element.plain:
+        return tensor_from_array(data, element)  # integers with the bits of the elements
+    return tensor_from_array(data)
+
+
+def value_from_dlpack(data, is_bool=False):
+    """A value over the memory of an object with the protocol, or of a bare capsule; None where it must be copied."""
+    try:
+        capsule = data.__dlpack__() if hasattr(data, "__dlpack__") else data
+    except (BufferError, RuntimeError, TypeError, AttributeError):
+        return None  # read-only memory, and what else its owner does not give
+    return _native.from_dlpack(capsule, is_bool)
 
 
 def _map(data, type_):
@@ -232,3 +292,6 @@ def _map(data, type_):
     keys = from_python(list(data.keys()), ("tensor", key.number, []))
     values = from_python(list(data.values()), item)
     return _native.Value.container(MAP, [keys, values])
+
+
+_native.set_conversions(from_python, to_python)

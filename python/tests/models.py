@@ -1,4 +1,5 @@
 """Small models for the tests."""
+
 from onnx import TensorProto, helper, numpy_helper
 
 

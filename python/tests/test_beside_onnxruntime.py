@@ -1,4 +1,5 @@
 """The same programs with Tessera and with onnxruntime, in one process."""
+
 import subprocess
 import sys
 

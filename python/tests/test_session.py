@@ -53,6 +53,14 @@ def test_ways_to_run(session, call):
     np.testing.assert_array_equal(call(session), X + X)
 
 
+def test_lists_for_a_single_input():
+    session = tessera.InferenceSession(one_node("Relu", [tensor("x", [2])], [tensor("y", [2])]))
+    x = np.array([-1, 1], np.float32)
+    for given in (x, [x], (x,), [-1, 1], {"x": x}, [tessera.OrtValue.ortvalue_from_numpy(x)]):
+        np.testing.assert_array_equal(session(given), [0, 1])
+    np.testing.assert_array_equal(session.run(None, [x])[0], [0, 1])
+
+
 def test_file_and_path(tmp_path, session):
     path = tmp_path / "model.onnx"
     path.write_bytes(add())
@@ -225,7 +233,7 @@ def test_run_async(session):
 
     session.run_async(None, {"x": X, "y": X}, callback, "tag")
     assert done.wait(10)
-    (outputs, user_data, error), = seen
+    ((outputs, user_data, error),) = seen
     assert (user_data, error) == ("tag", "")
     np.testing.assert_array_equal(outputs[0], X + X)
 

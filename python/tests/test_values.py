@@ -94,9 +94,7 @@ def sequence(name):
 
 
 def test_sequences():
-    session = tessera.InferenceSession(
-        one_node("SequenceInsert", [sequence("s"), tensor("x", [2])], [sequence("out")])
-    )
+    session = tessera.InferenceSession(one_node("SequenceInsert", [sequence("s"), tensor("x", [2])], [sequence("out")]))
     assert session.get_inputs()[0].type == "seq(tensor(float))"
     a, b = np.ones(2, np.float32), np.zeros(3, np.float32)
     out = session.run(None, {"s": [b, a], "x": a})[0]
@@ -147,3 +145,94 @@ def test_optionals():
     assert not session.run(None, {"o": None})[0]
     content = helper.make_tensor_type_proto(T.FLOAT, [2])
     assert tessera.InferenceSession(one_node("Optional", [], [optional("o")], opset=18, type=content))() is None
+
+
+class Strided:
+    """An object with DLPack alone."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __dlpack__(self, **arguments):
+        return self._array.__dlpack__(**arguments)
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int8, np.uint64, np.bool_, np.complex64])
+def test_dlpack_both_ways_without_copies(dtype):
+    array = np.array([[0, 1, 1], [1, 0, 1]]).astype(dtype)
+    value = tessera.OrtValue.from_dlpack(Strided(array))
+    assert value.data_ptr() == array.ctypes.data and value.shape() == [2, 3]
+    back = np.from_dlpack(value)
+    assert back.ctypes.data == array.ctypes.data and back.dtype == array.dtype
+    del value, array
+    assert back[1, 0] == 1
+
+
+def test_dlpack_of_a_value_that_is_gone():
+    session = tessera.InferenceSession(one_node("Relu", [tensor("x", [3])], [tensor("y", [3])]))
+    value = session.run_with_ort_values(None, {"x": tessera.OrtValue.ortvalue_from_numpy(np.ones(3, np.float32))})[0]
+    capsule = value.to_dlpack()
+    unused = value.to_dlpack()
+    del value, session, unused
+    np.testing.assert_array_equal(tessera.OrtValue.from_dlpack(capsule).numpy(), 1)
+    with pytest.raises(ValueError):
+        tessera.OrtValue.from_dlpack(capsule)  # used up
+
+
+def test_dlpack_as_an_input():
+    session = tessera.InferenceSession(one_node("Relu", [tensor("x", [2, 3])], [tensor("y", [2, 3])]))
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(session(Strided(array)), array)
+    np.testing.assert_array_equal(session(Strided(array.T.copy().T)), array)  # not contiguous: copied
+    frozen = array.copy()
+    frozen.flags.writeable = False
+    np.testing.assert_array_equal(session(frozen), array)
+
+
+def test_dlpack_of_bfloat16():
+    value = tessera.OrtValue.ortvalue_from_numpy(np.array([1, 2], ml_dtypes.bfloat16))
+    again = tessera.OrtValue.from_dlpack(value.to_dlpack())
+    assert again.data_type() == "tensor(bfloat16)" and again.data_ptr() == value.data_ptr()
+
+
+def test_bool_in_uint8():
+    value = tessera.OrtValue.from_dlpack(np.array([1, 0], np.uint8).__dlpack__(), True)
+    assert value.data_type() == "tensor(bool)"
+
+
+def test_integers_with_the_bits_of_an_extra_type():
+    session = tessera.InferenceSession(
+        one_node("Identity", [tensor("x", [2], T.BFLOAT16)], [tensor("y", [2], T.BFLOAT16)])
+    )
+    np.testing.assert_array_equal(session(np.array([0x3F80, 0x4000], np.uint16)).astype(np.float32), [1, 2])
+
+
+def test_value_vectors():
+    session = tessera.InferenceSession(one_node("Relu", [tensor("x", [3])], [tensor("y", [3])]))
+    feeds, fetches = tessera._value.OrtValueVector(), tessera._value.OrtValueVector()
+    feeds.push_back(np.ones(3, np.float32).__dlpack__())
+    session.run_with_ortvaluevector(None, ["x"], feeds, ["y"], fetches, None)
+    assert len(fetches) == 1 and fetches.element_type_at(0) == T.FLOAT
+    np.testing.assert_array_equal(tessera.OrtValue.from_dlpack(fetches.dlpack_at(0)).numpy(), 1)
+
+
+def test_copy_tensors():
+    source = [tessera.OrtValue.ortvalue_from_numpy(np.arange(3.0))]
+    target = [tessera.OrtValue.ortvalue_from_numpy(np.zeros(3))]
+    tessera.copy_tensors(source, target)
+    np.testing.assert_array_equal(target[0].numpy(), [0, 1, 2])
+
+
+def test_sparse_tensors():
+    coo = tessera.SparseTensor.sparse_coo_from_numpy([3, 3], np.array([1.0, 2]), np.array([1, 8]))
+    csr = tessera.SparseTensor.sparse_csr_from_numpy(
+        [3, 3], np.array([1.0, 2]), np.array([1, 2]), np.array([0, 1, 1, 2])
+    )
+    np.testing.assert_array_equal(coo.to_dense(), csr.to_dense())
+    np.testing.assert_array_equal(coo.as_coo_view().indices(), [1, 8])
+    assert csr.format() == tessera.OrtSparseFormat.ORT_SPARSE_CSRC and csr.data_type() == "sparse_tensor(double)"
+    with pytest.raises(tessera.NotImplemented):
+        tessera.OrtValue.ort_value_from_sparse_tensor(coo)

@@ -156,30 +156,66 @@ int open_by_walking(int folder, const std::string& name) {
   return at;
 }
 
-}  // namespace
-
-Result<std::shared_ptr<Folder>> Folder::open(const std::string& path) {
-  const int fd = ::open(path.empty() ? "." : path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return errno_error("cannot open folder", path);
-  return std::shared_ptr<Folder>(new Folder(fd, path));
+// A file beneath a folder, links resolved by the kernel unless `strict` refuses them; -1 and errno.
+int open_beneath(int folder, const std::string& name, bool strict) {
+  open_how how{};
+  how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (strict ? RESOLVE_NO_SYMLINKS : 0);
+  const int fd = static_cast<int>(syscall(SYS_openat2, folder, name.c_str(), &how, sizeof how));
+  return fd < 0 && (errno == ENOSYS || errno == EPERM) ? open_by_walking(folder, name) : fd;
 }
 
-Folder::~Folder() { close(fd_); }
+// Where an open file lies; empty if the system does not tell.
+std::string path_of(int fd) {
+  char path[PATH_MAX];
+  const ssize_t n = readlink(format("/proc/self/fd/{}", fd).c_str(), path, sizeof path);
+  return n > 0 && n < static_cast<ssize_t>(sizeof path) ? std::string(path, static_cast<size_t>(n)) : "";
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Folder>> Folder::open(const std::string& path, const std::string& home) {
+  const int fd = ::open(path.empty() ? "." : path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return errno_error("cannot open folder", path);
+  const int other = home.empty() ? -1 : ::open(home.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  return std::shared_ptr<Folder>(new Folder(fd, other, path));
+}
+
+Folder::~Folder() {
+  close(fd_);
+  if (home_ >= 0) close(home_);
+}
+
+// What the link `name` leads to, if that lies beneath the folder or beneath home; else -1 and errno. The name is
+// resolved twice: the second time beneath one of them and without links, so that whoever changes it in between gains
+// nothing.
+int Folder::open_linked(const std::string& name) const {
+  const int target = openat(fd_, name.c_str(), O_PATH | O_CLOEXEC);
+  if (target < 0) return -1;
+  const std::string file = path_of(target);
+  close(target);
+  for (const int root : {fd_, home_}) {
+    const std::string folder = path_of(root) + "/";
+    if (folder.size() > 1 && file.size() > folder.size() && file.compare(0, folder.size(), folder) == 0)
+      return open_beneath(root, file.substr(folder.size()), true);
+  }
+  errno = EXDEV;
+  return -1;
+}
 
 Result<std::shared_ptr<Bytes>> Folder::map(std::string_view name, bool strict) const {
   if (name.empty()) return error(Code::fail, "an empty file name was given");
   if (name.find('\0') != name.npos || name.find('\\') != name.npos || name.size() > PATH_MAX)
     return error(Code::fail, "file name {} is not a plain relative path", quote(name));
   const auto leaves = [&] {
-    return error(Code::fail, "file {} leaves the model's folder {}", quote(name), quote(path_));
+    return error(Code::fail, "External data path validation failed: file {} leaves the model's folder {}", quote(name),
+                 quote(path_));
   };
   if (leaves_by_name(name)) return leaves();
   const std::string path(name);
-  open_how how{};
-  how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (strict ? RESOLVE_NO_SYMLINKS : 0);
-  int fd = static_cast<int>(syscall(SYS_openat2, fd_, path.c_str(), &how, sizeof how));
-  if (fd < 0 && (errno == ENOSYS || errno == EPERM)) fd = open_by_walking(fd_, path);
+  int fd = open_beneath(fd_, path, strict);
+  if (fd < 0 && home_ >= 0 && errno == ENOENT) fd = open_beneath(home_, path, strict);
+  if (fd < 0 && home_ >= 0 && !strict && (errno == EXDEV || errno == ELOOP)) fd = open_linked(path);
   if (fd < 0 && (errno == EXDEV || errno == ELOOP)) return leaves();
   if (fd < 0) return errno_error("cannot open", name);
   return map_fd(fd, name, strict);

@@ -15,7 +15,9 @@ namespace tessera {
 // that points outside (links inside are fine).
 class Folder {
  public:
-  static Result<std::shared_ptr<Folder>> open(const std::string& path);
+  // `home`, if not empty, is the folder in which the model itself lies where `path` holds a link to it: files may be
+  // there too, and links may lead there.
+  static Result<std::shared_ptr<Folder>> open(const std::string& path, const std::string& home = {});
   ~Folder();
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
@@ -25,8 +27,9 @@ class Folder {
   const std::string& path() const { return path_; }
 
  private:
-  Folder(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
-  int fd_;
+  Folder(int fd, int home, std::string path) : fd_(fd), home_(home), path_(std::move(path)) {}
+  int open_linked(const std::string& name) const;
+  int fd_, home_;  // home_ is -1 if there is none
   std::string path_;
 };
 
@@ -51,7 +54,7 @@ void expect(const ByteRange& range, Reading reading);
 std::string plain_name(std::string_view name);
 // The folder part of `path` after resolving a link at its end ("." if there is none).
 std::string folder_of(const std::string& path);
-// The folder part of `path` as it is spelled, for files to be made.
+// The folder part of `path` as it is spelled.
 std::string folder_of_new(const std::string& path);
 
 // A file that appears under its final name only when finish() succeeds; destroying it earlier leaves nothing behind.

@@ -44,8 +44,8 @@ void release(OrtIoBinding* binding) { delete binding; }
 
 Status bind_input(OrtIoBinding* binding, const char* name, const OrtValue* value) {
   TRY(not_null({{"binding_ptr", binding}, {"name", name}, {"val_ptr", value}}));
-  const Session& session = *binding->session->session;
-  for (const auto* specs : {&session.inputs(), &session.overridable()})
+  const OrtSession& session = *binding->session;
+  for (const auto* specs : {&inputs_of(session), &overridable_of(session)})
     for (const ValueSpec& spec : *specs)
       if (spec.name == name) {
         bind(binding->inputs, {name, value->value});

@@ -196,7 +196,7 @@ class CallbackOp : public CustomOp {
       else if (first.ok())
         first = std::move(status);
     }
-    if (fitting.empty()) return std::move(first);
+    if (fitting.empty()) return first;
     return std::shared_ptr<CustomNode>(std::make_shared<CallbackNode>(
         session_, std::move(fitting), kernel_info_of(session_, nullptr, node, traits().since)));
   }

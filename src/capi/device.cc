@@ -122,11 +122,11 @@ Status dynamic_options(OrtSession* session, const char* const* keys, const char*
   return {};
 }
 
-using Specs = const std::vector<ValueSpec>& (Session::*)() const;
+using Specs = const std::vector<ValueSpec>& (*)(const OrtSession&);
 template <Specs specs>
 Status devices_of(const OrtSession* session, const OrtEpDevice** out, size_t room) {
   TRY(not_null({{"session", session}, {"the list", out}}));
-  const size_t n = (session->session.get()->*specs)().size();
+  const size_t n = specs(*session).size();
   if (room != n) return invalid("room for {} devices, there are {}", room, n);
   std::fill_n(out, n, cpu_provider());
   return {};
@@ -255,8 +255,8 @@ void fill_device(OrtApi& api) {
   api.RegisterExecutionProviderLibrary = slot<register_library>;
   api.UnregisterExecutionProviderLibrary = slot<unregister_library>;
   api.SetEpDynamicOptions = slot<dynamic_options>;
-  api.SessionGetEpDeviceForInputs = slot<devices_of<&Session::inputs>>;
-  api.SessionGetEpDeviceForOutputs = slot<devices_of<&Session::outputs>>;
+  api.SessionGetEpDeviceForInputs = slot<devices_of<inputs_of>>;
+  api.SessionGetEpDeviceForOutputs = slot<devices_of<outputs_of>>;
   api.GetHardwareDeviceEpIncompatibilityDetails = slot<incompatibility>;
   api.DeviceEpIncompatibilityDetails_GetReasonsBitmask = slot<reasons>;
   api.DeviceEpIncompatibilityDetails_GetNotes = slot<notes>;

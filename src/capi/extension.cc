@@ -6,6 +6,7 @@
 
 #include "capi/allocator.h"
 #include "capi/extension_files.h"
+#include "capi/extension_insight.h"
 #include "capi/extension_op.h"
 #include "capi/guard.h"
 #include "capi/session.h"
@@ -15,6 +16,7 @@ namespace {
 
 Status memory(const OrtSession* session, TesseraMemory* out) {
   TRY(not_null({{"session", session}, {"memory", out}}));
+  TRY(check_ready(*session));
   const MemoryStats m = session->session->memory();
   TesseraMemory all{};
   all.size = out->size;
@@ -32,6 +34,7 @@ Status memory(const OrtSession* session, TesseraMemory* out) {
 
 Status packs(const OrtSession* session, TesseraPacks* out) {
   TRY(not_null({{"session", session}, {"packs", out}}));
+  TRY(check_ready(*session));
   const Counters c = session->session->memory().counters;
   if (out->size < sizeof(size_t)) return invalid("TesseraPacks::size is {}, wanted sizeof(TesseraPacks)", out->size);
   const TesseraPacks all{out->size,     c.pack_calls,      c.packs_mapped,    c.packs_shared,
@@ -42,6 +45,7 @@ Status packs(const OrtSession* session, TesseraPacks* out) {
 
 Status planned_peak(const OrtSession* session, int64_t* out) {
   TRY(not_null({{"session", session}, {"bytes", out}}));
+  TRY(check_ready(*session));
   *out = session->session->loaded().planned_peak;
   return {};
 }
@@ -83,6 +87,7 @@ std::string explanation(const Session& s) {
 
 Status explain(const OrtSession* session, OrtAllocator* allocator, char** out) {
   TRY(not_null({{"session", session}, {"allocator", allocator}, {"text", out}}));
+  TRY(check_ready(*session));
   return give_text(allocator, explanation(*session->session), out);
 }
 
@@ -104,6 +109,8 @@ constexpr TesseraApi kApi = {
     .AddExternalReader = slot<add_external_reader>,
     .AddExternalDescriptor = slot<add_external_descriptor>,
     .SessionGetPacks = slot<packs>,
+    .SessionGetNodes = slot<nodes>,
+    .RunTimed = slot<run_timed>,
 };
 
 }  // namespace

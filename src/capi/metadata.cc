@@ -1,21 +1,16 @@
-// OrtModelMetadata: what a model says about itself.
+#include "capi/metadata.h"
+
 #include "capi/allocator.h"
 #include "capi/guard.h"
 #include "capi/session.h"
 #include "capi/topics.h"
-
-struct OrtModelMetadata {
-  std::string producer, graph_name, domain, description, graph_description;
-  int64_t version = 0;
-  std::vector<std::pair<std::string, std::string>> custom;
-};
 
 namespace tessera::capi {
 namespace {
 
 Status get(const OrtSession* session, OrtModelMetadata** out) {
   TRY(not_null({{"session", session}, {"out", out}}));
-  const Model& m = session->session->model();
+  const Model& m = model_of(*session);
   *out = new OrtModelMetadata{m.producer_name, m.graph->name(), m.domain,  m.doc,
                               m.graph->doc(),  m.model_version, m.metadata};
   return {};

@@ -92,7 +92,9 @@ Status fill(ir::Attribute& a, const void* data, int length, OrtOpAttrType type) 
       return {};
     }
     case ORT_OP_ATTR_GRAPH:
-    case ORT_OP_ATTR_TENSOR: return not_implemented("attributes of type {} cannot be made", static_cast<int>(type));
+      return not_implemented("attributes cannot be made of graphs; load a model that has the node");
+    case ORT_OP_ATTR_TENSOR:
+      return not_implemented("attributes cannot be made of tensors; add the tensor with AddInitializerToGraph");
     default: return invalid("{} is no type of an attribute", static_cast<int>(type));
   }
 }

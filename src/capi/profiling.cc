@@ -17,7 +17,8 @@ std::string timestamp() {
   return {text, std::strftime(text, sizeof text, "_%Y-%m-%d_%H-%M-%S", &parts)};
 }
 
-// A string of JSON: a name comes from an untrusted file.
+}  // namespace
+
 std::string json(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -27,10 +28,13 @@ std::string json(std::string_view text) {
   return out + '"';
 }
 
-}  // namespace
-
 Profiler::Profiler(const std::string& prefix, int64_t start_ns)
     : path_(prefix + timestamp() + ".json"), start_ns_(start_ns) {}
+
+// Nobody is left to be told of an error.
+Profiler::~Profiler() {
+  if (!written_) (void)finish();
+}
 
 void Profiler::add(const Profile& run, int64_t run_start_ns) {
   std::lock_guard lock(mutex_);
@@ -50,6 +54,7 @@ Result<std::string> Profiler::finish() {
     text += "}}";
   }
   TRY(write_file(path_, text + "\n]\n"));
+  written_ = true;
   return path_;
 }
 

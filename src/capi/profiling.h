@@ -8,11 +8,16 @@
 
 namespace tessera::capi {
 
+// A string of JSON: a name comes from an untrusted file.
+std::string json(std::string_view text);
+
 // Any thread may add.
 class Profiler {
  public:
   // Times are counted from `start_ns`; the file will be `prefix`, date and time, ".json".
   Profiler(const std::string& prefix, int64_t start_ns);
+  // Writes the file if that was not done.
+  ~Profiler();
   void add(const Profile& run, int64_t run_start_ns);
   // Writes the file and gives its name.
   Result<std::string> finish();
@@ -26,6 +31,7 @@ class Profiler {
   int64_t start_ns_;
   std::mutex mutex_;
   std::vector<Event> events_;
+  bool written_ = false;
 };
 
 }  // namespace tessera::capi

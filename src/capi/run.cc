@@ -70,13 +70,23 @@ Status deliver(std::string_view name, const Value& result, bool shared, Value& o
   return {};
 }
 
-Status run_profiled(const OrtSession& session, const RunOptions* options, std::span<const std::string_view> input_names,
-                    std::span<const Value> inputs, Distinct& outputs) {
-  if (!session.profiler) return session.session->run_named(input_names, inputs, outputs.names, outputs.values, options);
-  Profile profile;
+// With a prefix, the times of this run are written to a file of their own.
+Status run_profiled(const OrtSession& session, const RunOptions* options, const std::string& profile_prefix,
+                    std::span<const std::string_view> input_names, std::span<const Value> inputs, Distinct& outputs,
+                    Profile* profile) {
+  const bool profiled = session.profiler || !profile_prefix.empty();
+  if (!profiled)
+    return session.session->run_named(input_names, inputs, outputs.names, outputs.values, options, profile);
+  Profile times;
   const int64_t start = now_ns();
-  Status status = session.session->run_named(input_names, inputs, outputs.names, outputs.values, options, &profile);
-  session.profiler->add(profile, start);
+  Status status = session.session->run_named(input_names, inputs, outputs.names, outputs.values, options, &times);
+  if (session.profiler) session.profiler->add(times, start);
+  if (status.ok() && !profile_prefix.empty()) {
+    Profiler own(profile_prefix, start);
+    own.add(times, start);
+    status = own.finish().take_status();
+  }
+  if (profile) *profile = std::move(times);
   return status;
 }
 
@@ -97,7 +107,9 @@ Status as_reported(Status status) {
 }  // namespace
 
 Status run(const OrtSession& session, const OrtRunOptions* options, std::span<const std::string_view> input_names,
-           std::span<const Value> inputs, std::span<const std::string_view> output_names, std::span<Value> outputs) {
+           std::span<const Value> inputs, std::span<const std::string_view> output_names, std::span<Value> outputs,
+           Profile* profile) {
+  TRY(check_ready(session));
   if (options && options->run.cancel.load()) return as_reported(error(Code::canceled, "the run was cancelled"));
   std::vector<Value> in;
   in.reserve(inputs.size());
@@ -108,7 +120,8 @@ Status run(const OrtSession& session, const OrtRunOptions* options, std::span<co
   std::vector<std::string_view> in_names(input_names.begin(), input_names.end());
   if (options) add_adapters(*options, in_names, in);
   TRY_ASSIGN(out, distinct_outputs(*session.session, output_names, outputs));
-  Status status = run_profiled(session, options ? &options->run : nullptr, in_names, in, out);
+  Status status = run_profiled(session, options ? &options->run : nullptr, options ? options->profile_prefix : "",
+                               in_names, in, out, profile);
   if (!status.ok()) {
     session.logger->log_error(status.message());
     return as_reported(std::move(status));
@@ -139,7 +152,7 @@ Result<std::vector<std::string_view>> names_of(const char* what, const char* con
 
 Status run_arrays(OrtSession* session, const OrtRunOptions* options, const char* const* input_names,
                   const OrtValue* const* inputs, size_t input_count, const char* const* output_names,
-                  size_t output_count, OrtValue** outputs) {
+                  size_t output_count, OrtValue** outputs, Profile* profile) {
   TRY(not_null({{"session", session}, {"outputs", outputs}}));
   TRY_ASSIGN(in_names, names_of("input_names", input_names, input_count));
   TRY_ASSIGN(out_names, names_of("output_names", output_names, output_count));
@@ -148,10 +161,13 @@ Status run_arrays(OrtSession* session, const OrtRunOptions* options, const char*
   std::vector<Value> in, out;
   for (size_t i = 0; i < input_count; ++i) {
     if (!inputs[i]) return invalid("input {} is null", quote(in_names[i]));
+    if (inputs[i]->value.sparse() && inputs[i]->layout.format != ORT_SPARSE_COO)
+      return invalid("input {} is a sparse tensor of format {}, wanted coordinates", quote(in_names[i]),
+                     static_cast<int>(inputs[i]->layout.format));
     in.push_back(inputs[i]->value);
   }
   for (size_t i = 0; i < output_count; ++i) out.push_back(outputs[i] ? outputs[i]->value : Value());
-  TRY(run(*session, options, in_names, in, out_names, out));
+  TRY(run(*session, options, in_names, in, out_names, out, profile));
 
   std::vector<std::unique_ptr<OrtValue>> fresh(output_count);
   for (size_t i = 0; i < output_count; ++i)
@@ -162,6 +178,12 @@ Status run_arrays(OrtSession* session, const OrtRunOptions* options, const char*
 }
 
 namespace {
+
+Status run_slot(OrtSession* session, const OrtRunOptions* options, const char* const* input_names,
+                const OrtValue* const* inputs, size_t input_count, const char* const* output_names, size_t output_count,
+                OrtValue** outputs) {
+  return run_arrays(session, options, input_names, inputs, input_count, output_names, output_count, outputs);
+}
 
 Status create(OrtRunOptions** out) {
   TRY(not_null({{"out", out}}));
@@ -208,6 +230,18 @@ Status add_config_entry(OrtRunOptions* options, const char* key, const char* val
   return {};
 }
 
+Status enable_profiling(OrtRunOptions* options, const ORTCHAR_T* prefix) {
+  TRY(not_null({{"options", options}, {"profile_file_prefix", prefix}}));
+  if (!*prefix) return invalid("profile_file_prefix is empty");
+  options->profile_prefix = prefix;
+  return {};
+}
+Status disable_profiling(OrtRunOptions* options) {
+  TRY(not_null({{"options", options}}));
+  options->profile_prefix.clear();
+  return {};
+}
+
 const char* get_config_entry(const OrtRunOptions* options, const char* key) noexcept {
   const char* found = nullptr;
   if (!options || !key) return found;
@@ -222,7 +256,7 @@ const char* get_config_entry(const OrtRunOptions* options, const char* key) noex
 }  // namespace
 
 void fill_run(OrtApi& api) {
-  api.Run = slot<run_arrays>;
+  api.Run = slot<run_slot>;
   api.CreateRunOptions = slot<create>;
   api.ReleaseRunOptions = release;
   api.RunOptionsSetRunLogVerbosityLevel = slot<set_number<&OrtRunOptions::log_verbosity>>;
@@ -234,6 +268,8 @@ void fill_run(OrtApi& api) {
   api.RunOptionsSetTerminate = slot<set_terminate<true>>;
   api.RunOptionsUnsetTerminate = slot<set_terminate<false>>;
   api.AddRunConfigEntry = slot<add_config_entry>;
+  api.RunOptionsEnableProfiling = slot<enable_profiling>;
+  api.RunOptionsDisableProfiling = slot<disable_profiling>;
   api.GetRunConfigEntry = get_config_entry;
 }
 

@@ -48,14 +48,14 @@ BytesPtr share_borrowed(const ExternalBuffer& b) {
 }
 
 // The options of a session to be made. The client may free its buffers afterwards, so nothing of them is used then,
-// unless it promised to keep them.
-Result<SessionOptions> session_options(const OrtEnv& env, const OrtSessionOptions& from) {
+// unless it promised to keep them; with `copy` they are copied right away.
+Result<SessionOptions> session_options(const OrtEnv& env, const OrtSessionOptions& from, bool copy = false) {
   SessionOptions options = from.options;
   if (from.environment_threads) options.threads = env.threads;
   options.cancel_load = from.cancel_load;
   const bool in_place = std::any_of(std::begin(kExternalBuffersInPlace), std::end(kExternalBuffersInPlace),
                                     [&](const char* key) { return from.is_set(key); });
-  const bool any_custom = !from.custom_domains.empty() || !from.extension_ops.empty();
+  const bool keep = copy || !from.custom_domains.empty() || !from.extension_ops.empty();
   for (const ExternalBuffer& b : from.external_buffers) {
     if (b.reader) {
       options.external_readers[b.name] = *b.reader;
@@ -63,7 +63,7 @@ Result<SessionOptions> session_options(const OrtEnv& env, const OrtSessionOption
       options.external_files[b.name] = b.kept;
     } else if (in_place) {
       options.external_files[b.name] = share_borrowed(b);
-    } else if (any_custom || b.name == plain_name(options.pack_file)) {  // they may hold on to what they are given
+    } else if (keep || b.name == plain_name(options.pack_file)) {  // they may hold on to what they are given
       TRY_ASSIGN(copy, copy_bytes(b.data, b.size));
       options.external_files[b.name] = std::move(copy);
     } else {
@@ -91,46 +91,122 @@ Status check_cancelled(const OrtSessionOptions& options) {
   return {};
 }
 
-// `open` makes the Session from its options.
-template <class Open>
-Status create(const OrtEnv* env, const OrtSessionOptions* given, OrtPrepackedWeightsContainer* container,
-              OrtSession** out, Open&& open) {
+// Makes the Session inside `result`.
+Status load_into(OrtSession& result, const OrtEnv& env, const OrtSessionOptions& options, const Open& open) {
+  TRY(check_cancelled(options));
+  TRY_ASSIGN(own, session_options(env, options));
+  TRY_ASSIGN(custom, custom_ops_of(options, result.logger));
+  own.custom_ops = std::move(custom);
+  TRY_ASSIGN(session, open(own, options));
+  TRY(check_cancelled(options));
+  result.session = std::move(session);
+  return {};
+}
+
+// What follows once the Session is there.
+void begin(OrtSession& result, const OrtSessionOptions& options, OrtPrepackedWeightsContainer* container) {
+  if (options.profiling) {
+    result.profiling_start_ns = now_ns();
+    result.profiler = std::make_unique<Profiler>(options.options.profile_prefix, result.profiling_start_ns);
+  }
+  const Session& s = *result.session;
+  if (container) container->add(s);
+  for (const std::string& warning : s.warnings()) result.logger->log(ORT_LOGGING_LEVEL_WARNING, warning);
+  result.logger->log(ORT_LOGGING_LEVEL_INFO,
+                     format("session created: {} nodes, {} threads", s.model().graph->nodes().size(), s.threads()));
+}
+
+}  // namespace
+
+Status open_session(const OrtEnv* env, const OrtSessionOptions* given, OrtPrepackedWeightsContainer* container,
+                    OrtSession** out, const Open& open) {
   const OrtSessionOptions defaults;
   const OrtSessionOptions& options = given ? *given : defaults;
   auto result = std::make_unique<OrtSession>();
   result->logger = session_logger(*env, options);
-  const auto load = [&]() -> Status {
-    TRY(check_cancelled(options));
-    TRY_ASSIGN(own, session_options(*env, options));
-    TRY_ASSIGN(custom, custom_ops_of(options, result->logger));
-    own.custom_ops = std::move(custom);
-    TRY_ASSIGN(session, open(own, options));
-    result->session = std::move(session);
-    return check_cancelled(options);
-  };
-  Status status = load();
+  Status status = load_into(*result, *env, options, open);
   if (!status.ok()) {
     result->logger->log_error(status.message());
     return status;
   }
-  if (options.profiling) {
-    result->profiling_start_ns = now_ns();
-    result->profiler = std::make_unique<Profiler>(options.options.profile_prefix, result->profiling_start_ns);
-  }
-  const Session& s = *result->session;
-  if (container) container->add(s);
-  for (const std::string& warning : s.warnings()) result->logger->log(ORT_LOGGING_LEVEL_WARNING, warning);
-  result->logger->log(ORT_LOGGING_LEVEL_INFO,
-                      format("session created: {} nodes, {} threads", s.model().graph->nodes().size(), s.threads()));
+  begin(*result, options, container);
   *out = result.release();
   return {};
 }
 
+Status check_ready(const OrtSession& session) {
+  if (session.session) return {};
+  return error(Code::fail, "the session's model is being edited; call FinalizeModelEditorSession first");
+}
+
+const std::vector<ValueSpec>& inputs_of(const OrtSession& s) {
+  return s.editing ? s.editing->model.inputs() : s.session->inputs();
+}
+const std::vector<ValueSpec>& overridable_of(const OrtSession& s) {
+  return s.editing ? s.editing->model.overridable() : s.session->overridable();
+}
+const std::vector<ValueSpec>& outputs_of(const OrtSession& s) {
+  return s.editing ? s.editing->model.outputs() : s.session->outputs();
+}
+const Model& model_of(const OrtSession& s) { return s.editing ? s.editing->model.model() : s.session->model(); }
+
+namespace {
+
+Status edit(const OrtEnv& env, const OrtSessionOptions* given, BytesPtr bytes, const std::string& folder,
+            OrtSession** out) {
+  auto result = std::make_unique<OrtSession>();
+  const OrtSessionOptions options = given ? *given : OrtSessionOptions();
+  result->logger = session_logger(env, options);
+  TRY_ASSIGN(own, session_options(env, options, true));
+  auto model = EditableModel::read(std::move(bytes), folder, own);
+  if (!model.ok()) {
+    result->logger->log_error(model.status().message());
+    return model.take_status();
+  }
+  result->editing = std::make_unique<Editing>(Editing{std::move(*model), env, options});
+  result->editing->options.external_buffers.clear();  // the model holds what it needs of them
+  *out = result.release();
+  return {};
+}
+
+}  // namespace
+
+Status edit_path(const OrtEnv* env, const ORTCHAR_T* path, const OrtSessionOptions* options, OrtSession** out) {
+  TRY(not_null({{"env", env}, {"model_path", path}, {"out", out}}));
+  TRY_ASSIGN(bytes, map_file(path));
+  return edit(*env, options, std::move(bytes), folder_of(path), out).in(quote(path));
+}
+
+Status edit_array(const OrtEnv* env, const void* data, size_t size, const OrtSessionOptions* options,
+                  OrtSession** out) {
+  TRY(not_null({{"env", env}, {"model_data", data}, {"out", out}}));
+  if (size == 0) return invalid("the model has 0 bytes");
+  TRY_ASSIGN(copy, copy_bytes(data, size));
+  return edit(*env, options, std::move(copy), {}, out);
+}
+
+Status finish_editing(OrtSession& session, const OrtSessionOptions* given, OrtPrepackedWeightsContainer* container) {
+  const Editing& editing = *session.editing;
+  const OrtSessionOptions& options = given ? *given : editing.options;
+  Status status = load_into(session, editing.env, options, [&](const SessionOptions& own, const OrtSessionOptions&) {
+    return editing.model.open(own);
+  });
+  if (!status.ok()) {
+    session.logger->log_error(status.message());
+    return status;
+  }
+  begin(session, options, container);
+  session.editing.reset();
+  return {};
+}
+
+namespace {
+
 Status open_path(const OrtEnv* env, const ORTCHAR_T* path, const OrtSessionOptions* options,
                  OrtPrepackedWeightsContainer* container, OrtSession** out) {
   TRY(not_null({{"env", env}, {"model_path", path}, {"out", out}}));
-  return create(env, options, container, out,
-                [&](const SessionOptions& own, const OrtSessionOptions&) { return Session::open(path, own); });
+  return open_session(env, options, container, out,
+                      [&](const SessionOptions& own, const OrtSessionOptions&) { return Session::open(path, own); });
 }
 
 Status from_path(const OrtEnv* env, const ORTCHAR_T* path, const OrtSessionOptions* options, OrtSession** out) {
@@ -147,12 +223,13 @@ Status open_array(const OrtEnv* env, const void* data, size_t size, const OrtSes
                   OrtPrepackedWeightsContainer* container, OrtSession** out) {
   TRY(not_null({{"env", env}, {"model_data", data}, {"out", out}}));
   if (size == 0) return invalid("the model has 0 bytes");
-  return create(env, options, container, out,
-                [&](const SessionOptions& own, const OrtSessionOptions& given) -> Result<std::shared_ptr<Session>> {
-                  if (given.is_set(kModelBytesInPlace)) return Session::from_bytes(borrow_bytes(data, size), own);
-                  TRY_ASSIGN(copy, copy_bytes(data, size));
-                  return Session::from_bytes(std::move(copy), own);
-                });
+  return open_session(
+      env, options, container, out,
+      [&](const SessionOptions& own, const OrtSessionOptions& given) -> Result<std::shared_ptr<Session>> {
+        if (given.is_set(kModelBytesInPlace)) return Session::from_bytes(borrow_bytes(data, size), own);
+        TRY_ASSIGN(copy, copy_bytes(data, size));
+        return Session::from_bytes(std::move(copy), own);
+      });
 }
 
 Status from_array(const OrtEnv* env, const void* data, size_t size, const OrtSessionOptions* options,
@@ -176,18 +253,18 @@ void release_container(OrtPrepackedWeightsContainer* container) { delete contain
 
 void release(OrtSession* session) { delete session; }
 
-using Specs = const std::vector<ValueSpec>& (Session::*)() const;
+using Specs = const std::vector<ValueSpec>& (*)(const OrtSession&);
 
 template <Specs specs>
 Status count(const OrtSession* session, size_t* out) {
   TRY(not_null({{"session", session}, {"out", out}}));
-  *out = (session->session.get()->*specs)().size();
+  *out = specs(*session).size();
   return {};
 }
 
 template <Specs specs>
 Result<const ValueSpec*> spec_at(const OrtSession* session, size_t index) {
-  const auto& all = (session->session.get()->*specs)();
+  const auto& all = specs(*session);
   if (index >= all.size()) return error(Code::fail, "index {} is out of range, there are {}", index, all.size());
   return &all[index];
 }
@@ -210,7 +287,7 @@ Status type_info(const OrtSession* session, size_t index, OrtTypeInfo** out) {
 template <Specs specs>
 Status memory_infos(const OrtSession* session, const OrtMemoryInfo** out, size_t room) {
   TRY(not_null({{"session", session}, {"the list", out}}));
-  const size_t n = (session->session.get()->*specs)().size();
+  const size_t n = specs(*session).size();
   if (room != n) return invalid("room for {} descriptions, there are {}", room, n);
   std::fill_n(out, n, &cpu_memory_info());
   return {};
@@ -233,7 +310,6 @@ Status profiling_start(const OrtSession* session, uint64_t* out) {
 }  // namespace
 
 void fill_session(OrtApi& api) {
-  constexpr Specs kInputs = &Session::inputs, kOutputs = &Session::outputs, kOverridable = &Session::overridable;
   api.CreateSession = slot<from_path>;
   api.CreateSessionFromArray = slot<from_array>;
   api.ReleaseSession = release;
@@ -241,17 +317,17 @@ void fill_session(OrtApi& api) {
   api.ReleasePrepackedWeightsContainer = release_container;
   api.CreateSessionWithPrepackedWeightsContainer = slot<from_path_with_container>;
   api.CreateSessionFromArrayWithPrepackedWeightsContainer = slot<from_array_with_container>;
-  api.SessionGetInputCount = slot<count<kInputs>>;
-  api.SessionGetOutputCount = slot<count<kOutputs>>;
-  api.SessionGetOverridableInitializerCount = slot<count<kOverridable>>;
-  api.SessionGetInputName = slot<name<kInputs>>;
-  api.SessionGetOutputName = slot<name<kOutputs>>;
-  api.SessionGetOverridableInitializerName = slot<name<kOverridable>>;
-  api.SessionGetInputTypeInfo = slot<type_info<kInputs>>;
-  api.SessionGetOutputTypeInfo = slot<type_info<kOutputs>>;
-  api.SessionGetOverridableInitializerTypeInfo = slot<type_info<kOverridable>>;
-  api.SessionGetMemoryInfoForInputs = slot<memory_infos<kInputs>>;
-  api.SessionGetMemoryInfoForOutputs = slot<memory_infos<kOutputs>>;
+  api.SessionGetInputCount = slot<count<inputs_of>>;
+  api.SessionGetOutputCount = slot<count<outputs_of>>;
+  api.SessionGetOverridableInitializerCount = slot<count<overridable_of>>;
+  api.SessionGetInputName = slot<name<inputs_of>>;
+  api.SessionGetOutputName = slot<name<outputs_of>>;
+  api.SessionGetOverridableInitializerName = slot<name<overridable_of>>;
+  api.SessionGetInputTypeInfo = slot<type_info<inputs_of>>;
+  api.SessionGetOutputTypeInfo = slot<type_info<outputs_of>>;
+  api.SessionGetOverridableInitializerTypeInfo = slot<type_info<overridable_of>>;
+  api.SessionGetMemoryInfoForInputs = slot<memory_infos<inputs_of>>;
+  api.SessionGetMemoryInfoForOutputs = slot<memory_infos<outputs_of>>;
   api.SessionEndProfiling = slot<end_profiling>;
   api.SessionGetProfilingStartTimeNs = slot<profiling_start>;
 }

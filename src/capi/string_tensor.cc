@@ -8,8 +8,11 @@
 namespace tessera::capi {
 namespace {
 
+// Of a sparse tensor: those that it stores.
 Result<std::span<std::string>> strings_in(const OrtValue* value) {
-  TRY_ASSIGN(tensor, tensor_in(value));
+  const SparseTensor* sparse = value->value.sparse();
+  const Tensor* tensor = sparse ? &sparse->values : value->value.tensor();
+  if (!tensor) return tensor_in(value).take_status();
   if (tensor->dtype() != DType::string)
     return error(Code::fail, "the value is {}, wanted a tensor of strings", value->value.describe());
   return std::span(static_cast<std::string*>(const_cast<void*>(tensor->data())), static_cast<size_t>(tensor->count()));

@@ -1,4 +1,6 @@
 // Every topic of the C ABI.
+#include "capi/compile.h"
+#include "capi/model_editor.h"
 #include "capi/not_implemented.h"
 #include "capi/topics.h"
 
@@ -16,18 +18,20 @@ const Table* absent_table() noexcept {
 OrtApi stand_ins() { return not_implemented_table<OrtApi>; }
 
 void fill_topics(OrtApi& api) {
-  api.GetModelEditorApi = absent_table<OrtModelEditorApi>;
-  api.GetCompileApi = absent_table<OrtCompileApi>;
+  api.GetModelEditorApi = model_editor_api;
+  api.GetCompileApi = compile_api;
   api.GetInteropApi = absent_table<OrtInteropApi>;
   api.GetModelPackageApi = absent_table<OrtModelPackageApi>;
   api.GetEpApi = absent_table<OrtEpApi>;
   fill_allocator(api);
   fill_arena(api);
+  fill_assignment(api);
   fill_binding(api);
   fill_container(api);
   fill_custom_op(api);
   fill_device(api);
   fill_env(api);
+  fill_graph(api);
   fill_initializers(api);
   fill_invoke_op(api);
   fill_kernel_context(api);
@@ -42,6 +46,7 @@ void fill_topics(OrtApi& api) {
   fill_run_async(api);
   fill_session(api);
   fill_shape_infer(api);
+  fill_sparse(api);
   fill_string_tensor(api);
   fill_threads(api);
   fill_type_info(api);

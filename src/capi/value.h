@@ -3,8 +3,19 @@
 #include "core/value.h"
 #include "tessera/c_api.h"
 
+namespace tessera::capi {
+
+// How a sparse tensor is stored. Compressed rows have two lists of indices: the inner one is the value's own.
+struct SparseLayout {
+  OrtSparseFormat format = ORT_SPARSE_COO;
+  Tensor outer = {};
+};
+
+}  // namespace tessera::capi
+
 struct OrtValue {
   tessera::Value value;
+  tessera::capi::SparseLayout layout = {};
 };
 
 namespace tessera::capi {

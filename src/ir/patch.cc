@@ -161,6 +161,26 @@ ValueId Annotator::add_constant(Tensor tensor, std::string_view hint) {
   return id;
 }
 
+void Annotator::read_outer(ValueId own, const Graph& enclosing, ValueId outer) {
+  ValueInfo info;
+  info.name = graph_.unused_name(enclosing.value(outer).name);
+  info.fact = enclosing.value(outer).fact;
+  info.source = Source::captured;
+  info.outer = outer;
+  const auto captured = static_cast<ValueId>(graph_.values_.size());
+  graph_.by_name_.emplace(info.name, captured);
+  graph_.values_.push_back(std::move(info));
+  for (Node& n : graph_.nodes_) {
+    if (n.dead) continue;
+    std::replace(n.inputs.begin(), n.inputs.end(), own, captured);
+    for_each_subgraph(n, [&](const std::string&, const std::shared_ptr<Graph>& sub) {
+      for (ValueInfo& v : sub->values_)
+        if (v.source == Source::captured && v.outer == own) v.outer = captured;
+    });
+  }
+  graph_.readers_.clear();
+}
+
 void Annotator::forget_passing_weights() {
   for (Weight& w : graph_.weights_)
     if (w.is_passing()) {

@@ -62,9 +62,17 @@ class Annotator {
   // Attributes and inputs of one node, for bringing an old version to the current form.
   Node& node(NodeId id) { return graph_.nodes_[id]; }
   ValueId add_constant(Tensor tensor, std::string_view hint);
+  // Every node of this subgraph that read `own` reads `outer` of the enclosing graph instead.
+  void read_outer(ValueId own, const Graph& enclosing, ValueId outer);
   // Lets go of memory that is there only while a session is created; those weights cannot be read afterwards. Here and
   // in subgraphs.
   void forget_passing_weights();
+  // Makes a value an output of the graph too, the last one; nothing changes if it is one already.
+  void add_output(ValueId id) {
+    if (graph_.values_[id].is_output) return;
+    graph_.values_[id].is_output = true;
+    graph_.outputs_.push_back(id);
+  }
   // After copying a subgraph into another enclosing graph: captured value v now means map[v].
   void relink_captures(std::span<const ValueId> map);
 

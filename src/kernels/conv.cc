@@ -15,25 +15,14 @@
 #define HWY_TARGET_INCLUDE "kernels/conv.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/conv_stage-inl.h"
 #include "kernels/gemm_tile-inl.h"
+#include "kernels/turn-inl.h"
 
 #ifndef TESSERA_KERNELS_CONV_SHARED_
 #define TESSERA_KERNELS_CONV_SHARED_
 namespace tessera {
 namespace conv {
-
-// Some output channels of a group times a block of gathered pixels, over one step of k.
-struct Product {
-  const float* w;        // panels of 16 output channels, [k][16] each, at this step's first k
-  int64_t panel;         // elements from one panel to the next
-  int64_t m0, m1;        // output channels; m0 starts a panel
-  const float* patches;  // [k][row], `columns` pixels each
-  int64_t row, columns, k;
-  float* y;  // pixel 0 of the block in output channel 0 of the group
-  int64_t pixels;
-  const GemmEpilogue* epilogue;
-  bool first, last;
-};
 
 // y[channel][pixel] = activation(c[pixel][channel] + bias[channel]).
 struct Spread {
@@ -56,10 +45,12 @@ struct Taps {
 };
 
 struct Kernels {
-  void (*product)(const Product&);
+  ProductKernel* product;
   RowsKernel* rows;
   void (*spread)(const Spread&);
   void (*taps)(const Taps&);
+  // Stages the input of `rows` output rows from oy on; x is one channel.
+  void (*stage)(const ConvShape& s, const Stage& g, const float* x, int64_t oy, int64_t rows, float* to);
 };
 
 }  // namespace conv
@@ -128,58 +119,62 @@ void rows(const conv::Rows& p) {
   }
 }
 
-HWY_INLINE float finished(const conv::Spread& s, int64_t row, int64_t channel) {
-  const float v = s.c[row * s.ldc + channel] + (s.bias ? s.bias[channel] : 0.0f);
-  return s.relu && v < 0.0f ? 0.0f : v;
-}
-
-#if HWY_TARGET != HWY_SCALAR
-// Four rows of the channels of one vector: block[q * lanes + 4 * b + i] = row i of channel 4 * b + q.
-HWY_INLINE void turn(const float* c, int64_t ldc, float* HWY_RESTRICT block) {
-  const D d;
-  const hn::RepartitionToWide<D> pairs;
-  const V a0 = hn::LoadU(d, c), a1 = hn::LoadU(d, c + ldc), a2 = hn::LoadU(d, c + 2 * ldc),
-          a3 = hn::LoadU(d, c + 3 * ldc);
-  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, a0, a1)),
-             high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, a0, a1)),
-             low23 = hn::BitCast(pairs, hn::InterleaveLower(d, a2, a3)),
-             high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, a2, a3));
-  hn::Store(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, block);
-  hn::Store(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d, block + tile::kLanes);
-  hn::Store(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d, block + 2 * tile::kLanes);
-  hn::Store(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d, block + 3 * tile::kLanes);
-}
-
-// Whole groups of four rows; returns how many rows that are.
-HWY_INLINE int64_t spread_fours(const conv::Spread& s) {
-  using D4 = hn::CappedTag<float, 4>;
-  const D4 d4;
-  const auto zero = hn::Zero(d4);
-  HWY_ALIGN float block[4 * kPanelWidth];
-  const int64_t rows = s.rows / 4 * 4;
-  for (int64_t first = 0; first < s.channels; first += tile::kLanes) {
-    const int64_t count = HWY_MIN(tile::kLanes, s.channels - first);
-    for (int64_t r = 0; r < rows; r += 4) {
-      turn(s.c + r * s.ldc + first, s.ldc, block);
-      for (int64_t i = 0; i < count; ++i) {
-        auto v = hn::Load(d4, block + i % 4 * tile::kLanes + i / 4 * 4);
-        if (s.bias) v = hn::Add(v, hn::Set(d4, s.bias[first + i]));
-        if (s.relu) v = hn::IfThenElse(hn::Lt(v, zero), zero, v);
-        hn::StoreU(v, d4, s.y + (first + i) * s.pixels + r);
-      }
+#if HWY_TARGET == HWY_SCALAR
+void spread(const conv::Spread& s) {
+  for (int64_t channel = 0; channel < s.channels; ++channel)
+    for (int64_t r = 0; r < s.rows; ++r) {
+      const float v = s.c[r * s.ldc + channel] + (s.bias ? s.bias[channel] : 0.0f);
+      s.y[channel * s.pixels + r] = s.relu && v < 0.0f ? 0.0f : v;
     }
-  }
-  return rows;
 }
 #else
-HWY_INLINE int64_t spread_fours(const conv::Spread&) { return 0; }
-#endif
+// The finished channels of a vector, for one row of c. Read beyond the last channel, up to a whole panel.
+struct FinishedRows {
+  const float* c;
+  int64_t ldc;
+  V bias;
+  bool add, relu;
+  HWY_INLINE V at(int64_t row) const {
+    V v = hn::LoadU(D(), c + row * ldc);
+    if (add) v = hn::Add(v, bias);
+    return relu ? tile::relu(v) : v;
+  }
+};
+
+// Squares of the rows of whole vectors of channels; returns how many rows that are.
+HWY_NOINLINE int64_t spread_squares(const FinishedRows& from, int64_t rows, float* y, int64_t pixels) {
+  int64_t r = 0;
+  for (; r + tile::kLanes <= rows; r += tile::kLanes) {
+    V v[tile::kLanes];
+#pragma GCC unroll 16
+    for (int i = 0; i < tile::kLanes; ++i) v[i] = from.at(r + i);
+    turn::turn_square(v);
+#pragma GCC unroll 16
+    for (int i = 0; i < tile::kLanes; ++i) hn::StoreU(v[i], D(), y + i * pixels + r);
+  }
+  return r;
+}
 
 void spread(const conv::Spread& s) {
-  const int64_t done = spread_fours(s);
-  for (int64_t channel = 0; channel < s.channels && done < s.rows; ++channel)
-    for (int64_t r = done; r < s.rows; ++r) s.y[channel * s.pixels + r] = finished(s, r, channel);
+  const D d;
+  HWY_ALIGN float some[kPanelWidth] = {};
+  for (int64_t first = 0; first < s.channels; first += tile::kLanes) {
+    const int64_t count = HWY_MIN(tile::kLanes, s.channels - first);
+    for (int64_t i = 0; s.bias && i < count; ++i) some[i] = s.bias[first + i];
+    const FinishedRows from{s.c + first, s.ldc, hn::Load(d, some), s.bias != nullptr, s.relu};
+    float* y = s.y + first * s.pixels;
+    int64_t r = count == tile::kLanes ? spread_squares(from, s.rows, y, s.pixels) : 0;
+    for (; r + 4 <= s.rows; r += 4) {
+      V v[4] = {from.at(r), from.at(r + 1), from.at(r + 2), from.at(r + 3)};
+      turn::store_four(v, y + r, s.pixels, count, 4);
+    }
+    for (; r < s.rows; ++r) {
+      hn::Store(from.at(r), d, some);
+      for (int64_t i = 0; i < count; ++i) y[i * s.pixels + r] = some[i];
+    }
+  }
 }
+#endif
 
 // Whole vectors of DD: what is written beyond a row's end, its successor writes again.
 template <class DD>
@@ -208,7 +203,14 @@ void taps(const conv::Taps& t) {
     copy_taps(D(), t);
 }
 
-constexpr conv::Kernels kernels = {product, rows, spread, taps};
+void stage(const ConvShape& s, const conv::Stage& g, const float* x, int64_t oy, int64_t rows, float* to) {
+  if (staging::can_stage_rows(s, g))
+    staging::stage_rows(s, g, x, oy, rows, to);
+  else
+    conv::stage(s, g, x, 0, oy, rows, 0, to);
+}
+
+constexpr conv::Kernels kernels = {product, rows, spread, taps, stage};
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -230,11 +232,13 @@ using conv::set_zero;
 using conv::Stage;
 using conv::volume;
 
-constexpr int64_t kMaxDepth = 256;         // taps gathered and summed at a time: short sums lose less
+constexpr int64_t kMaxDepth = 64;          // taps gathered and summed at a time: short sums lose less
 constexpr int64_t kPatchFloats = 1 << 16;  // gathered at a time
 constexpr int64_t kMostPixels = 512, kFewestPixels = 64;
-constexpr int64_t kMostRows = 96;  // pixels at a time where they are rows
+constexpr int64_t kMostRows = 96, kMostStagedRows = 200;  // pixels at a time where they are rows
+constexpr int64_t kSharedFloats = 1 << 18;                // of patches gathered once for all output channels
 constexpr int64_t kWantedChunks = 8;
+constexpr int64_t kFewChannels = 32;      // of output
 constexpr int64_t kFewestChannels = 256;  // of output that one chunk computes, if the layer has them
 constexpr int64_t kStagedFloats = 1 << 15;
 
@@ -264,8 +268,9 @@ ConvShape simplified(ConvShape s) {
 struct Cut {
   int64_t pixels, taps, depth, block, row, blocks, channels, channel_blocks;
   bool by_rows;   // pixels are rows of the product, channels its columns
-  bool in_place;  // the input itself is the matrix of patches
+  bool in_place;  // the input itself is the matrix of patches, at least of blocks of whole vectors
   bool staged;
+  bool shared;  // patches are gathered once, before the products, for all blocks of output channels
   Stage stage;
 };
 
@@ -289,7 +294,12 @@ int64_t depth_of(const ConvShape& s, int64_t taps) {
 }
 
 void cut_pixels(const ConvShape& s, Cut& c) {
-  if (c.by_rows) {
+  if (c.by_rows && volume(s.kernel) > 1 && s.out[0] == 1 && s.out[2] <= kMostRows) {
+    // Whole rows of output: less is staged twice.
+    const int64_t most = std::clamp(c.pixels / 4, kMostRows, kMostStagedRows);
+    c.blocks = std::max<int64_t>(1, ceil_div(s.out[1], std::max<int64_t>(1, most / std::max<int64_t>(1, s.out[2]))));
+    c.block = std::max<int64_t>(1, ceil_div(s.out[1], c.blocks) * s.out[2]);
+  } else if (c.by_rows) {
     c.blocks = std::max<int64_t>(1, ceil_div(c.pixels, kMostRows));
     c.block = round_up(std::max<int64_t>(1, ceil_div(c.pixels, c.blocks)), 12);
   } else {
@@ -309,8 +319,9 @@ void cut_pixels(const ConvShape& s, Cut& c) {
 }
 
 void plan_gathering(const ConvShape& s, Cut& c) {
-  c.in_place = c.by_rows && is_pointwise(s);
-  if (c.in_place) c.row = c.pixels;
+  // Patches that few channels meet are not worth a copy, unless all rows fall into the same cache sets.
+  const bool few = s.out_channels / s.groups <= kFewChannels && c.pixels % 512 != 0;
+  c.in_place = is_pointwise(s) && (c.by_rows || few);
   const int64_t rows = std::min(s.out[1], (c.block - 1) / std::max<int64_t>(1, s.out[2]) + 2);
   c.stage = conv::plan_stage(s, rows, s.out[2]);
   c.staged = s.kernel[0] == 1 && s.out[0] == 1 && volume(s.kernel) > 1 && c.depth % volume(s.kernel) == 0 &&
@@ -331,19 +342,21 @@ Cut cut_shape(const ConvShape& s) {
                                             std::max<int64_t>(1, group_channels / kFewestChannels));
   c.channels = std::max<int64_t>(2 * kPanelWidth, round_up(ceil_div(group_channels, split), 2 * kPanelWidth));
   c.channel_blocks = ceil_div(group_channels, c.channels);
+  c.shared = c.channel_blocks > 1 && !c.in_place && planes * c.blocks * c.taps * c.row <= kSharedFloats;
   return c;
 }
 
-// Where the parts of a lane's scratch start, in floats.
+// Where the parts of a lane's scratch start, in floats; and how many all lanes share.
 struct Places {
-  int64_t offsets, staged, c, end;
+  int64_t offsets, staged, c, end, shared;
 };
 Places places(const ConvShape& s, const Cut& c) {
   Places at;
-  at.offsets = c.in_place ? 0 : round_up(c.depth * c.row + kPanelWidth, 16);
+  at.offsets = c.in_place && c.by_rows ? 0 : round_up(c.depth * c.row + kPanelWidth, 16);
   at.staged = at.offsets + (c.staged ? round_up(2 * volume(s.kernel), 16) : 0);
   at.c = at.staged + (c.staged ? round_up(c.stage.floats(1), 16) : 0);
-  at.end = at.c + (c.by_rows ? c.block * c.channels : 0);
+  at.end = round_up(at.c + (c.by_rows ? c.block * c.channels : 0), 16);
+  at.shared = c.shared ? round_up(std::max<int64_t>(1, s.batch * s.groups) * c.blocks * c.taps * c.row + 16, 16) : 0;
   return at;
 }
 
@@ -401,7 +414,7 @@ void gather_staged(const conv::Kernels& kernels, const ConvShape& s, const Cut& 
   const conv::Taps t{staged, offset, kernel, c.stage.length(), s.out[2], p % s.out[2], count, patches, c.row};
   conv::Taps at = t;
   for (int64_t k = 0; k < depth; k += kernel, x += volume(s.in), at.to += kernel * c.row) {
-    conv::stage(s, c.stage, x, 0, y, rows, 0, staged);
+    kernels.stage(s, c.stage, x, y, rows, staged);
     kernels.taps(at);
   }
 }
@@ -411,6 +424,7 @@ struct Call {
   const float *x, *packed, *bias;
   GemmActivation activation;
   float* y;
+  float* shared;  // patches, or null
 };
 
 // One chunk: a block of pixels and a block of output channels of one group of one image.
@@ -440,25 +454,57 @@ Chunk chunk_at(const Call& call, const Cut& c, int64_t index) {
   return k;
 }
 
-// Calls step(k0, depth, patches) for every step of k, with the patches gathered.
+// The patches of one step of k, from k0 on. What they lie in is readable for a panel beyond the last row.
+void gather_step(const conv::Kernels& kernels, const Call& call, const Cut& c, const Chunk& k, int64_t k0,
+                 const Places& at, float* scratch, float* patches) {
+  const ConvShape& s = call.s;
+  const int64_t depth = std::min(c.depth, c.taps - k0);
+  if (c.staged)
+    gather_staged(kernels, s, c, k.x + k0 / volume(s.kernel) * volume(s.in), depth, k.first, k.count,
+                  reinterpret_cast<const int64_t*>(scratch + at.offsets), scratch + at.staged, patches);
+  else
+    gather(s, c, k.x, k0, depth, k.first, k.count, patches);
+}
+
+// Where the shared patches of a chunk's pixels are.
+float* shared_patches(const Call& call, const Cut& c, const Chunk& k) {
+  return call.shared + (k.plane * c.blocks + k.first / c.block) * c.taps * c.row;
+}
+
+// Gathers what all blocks of output channels share.
+void gather_shared(const conv::Kernels& kernels, const Call& call, const Cut& c, int threads, float* lanes) {
+  const Places at = places(call.s, c);
+  const int64_t steps = ceil_div(c.taps, c.depth), per_plane = c.blocks * c.channel_blocks;
+  const int64_t planes = call.s.batch * call.s.groups;
+  parallel_for(threads, planes * c.blocks * steps, [&](int64_t index, int lane) {
+    float* own = lanes + lane * at.end;
+    const int64_t pixels = index / steps, k0 = index % steps * c.depth;
+    const Chunk k = chunk_at(call, c, pixels / c.blocks * per_plane + pixels % c.blocks);
+    if (c.staged) conv::set_offsets(call.s, c.stage, reinterpret_cast<int64_t*>(own + at.offsets));
+    // The room for a step's patches takes what is written beyond them.
+    gather_step(kernels, call, c, k, k0, at, own, own);
+    std::memcpy(shared_patches(call, c, k) + k0 * c.row, own,
+                static_cast<size_t>(std::min(c.depth, c.taps - k0) * c.row) * sizeof(float));
+  });
+}
+
+// Calls step(k0, depth, patches, row) for every step of k, with the patches gathered, rows of them `row` apart.
 template <class F>
 void each_step(const conv::Kernels& kernels, const Call& call, const Cut& c, const Chunk& k, float* scratch, F step) {
-  const ConvShape& s = call.s;
-  const Places at = places(s, c);
-  auto* offset = reinterpret_cast<int64_t*>(scratch + at.offsets);
-  if (c.staged) conv::set_offsets(s, c.stage, offset);
+  const Places at = places(call.s, c);
+  // Vectors of pixels read beyond the last one, which must not be beyond the input.
+  const bool in_place = c.in_place && (c.by_rows || k.first + round_up(k.count, kPanelWidth) <= c.pixels);
+  if (c.staged && !c.shared) conv::set_offsets(call.s, c.stage, reinterpret_cast<int64_t*>(scratch + at.offsets));
   for (int64_t k0 = 0; k0 == 0 || k0 < c.taps; k0 += c.depth) {
     const int64_t depth = std::min(c.depth, c.taps - k0);
-    if (c.in_place) {
-      step(k0, depth, k.x + k0 * c.pixels + k.first);
-      continue;
+    if (in_place) {
+      step(k0, depth, k.x + k0 * c.pixels + k.first, c.pixels);
+    } else if (c.shared) {
+      step(k0, depth, shared_patches(call, c, k) + k0 * c.row, c.row);
+    } else {
+      gather_step(kernels, call, c, k, k0, at, scratch, scratch);
+      step(k0, depth, scratch, c.row);
     }
-    if (c.staged)
-      gather_staged(kernels, s, c, k.x + k0 / volume(s.kernel) * volume(s.in), depth, k.first, k.count, offset,
-                    scratch + at.staged, scratch);
-    else
-      gather(s, c, k.x, k0, depth, k.first, k.count, scratch);
-    step(k0, depth, scratch);
   }
 }
 
@@ -471,13 +517,13 @@ void run_by_channels(const conv::Kernels& kernels, const Call& call, const Cut& 
   job.panel = c.taps * kPanelWidth;
   job.m0 = k.m0;
   job.m1 = k.m1;
-  job.row = c.row;
   job.columns = k.count;
   job.y = k.y;
   job.pixels = c.pixels;
   job.epilogue = &e;
-  each_step(kernels, call, c, k, scratch, [&](int64_t k0, int64_t depth, const float* patches) {
+  each_step(kernels, call, c, k, scratch, [&](int64_t k0, int64_t depth, const float* patches, int64_t row) {
     job.patches = patches;
+    job.row = row;
     job.k = depth;
     job.w = k.w + k0 * kPanelWidth;
     job.first = k0 == 0;
@@ -490,12 +536,12 @@ void run_by_rows(const conv::Kernels& kernels, const Call& call, const Cut& c, c
   conv::Rows job{};
   job.panel = c.taps * kPanelWidth;
   job.channels = k.m1 - k.m0;
-  job.row = c.row;
   job.rows = k.count;
   job.c = scratch + places(call.s, c).c;
   job.ldc = c.channels;
-  each_step(kernels, call, c, k, scratch, [&](int64_t k0, int64_t depth, const float* patches) {
+  each_step(kernels, call, c, k, scratch, [&](int64_t k0, int64_t depth, const float* patches, int64_t row) {
     job.patches = patches;
+    job.row = row;
     job.k = depth;
     job.w = k.w + k.m0 / kPanelWidth * job.panel + k0 * kPanelWidth;
     job.first = k0 == 0;
@@ -520,6 +566,8 @@ void run_product(Target target, int threads, const Call& call) {
 
 }  // namespace
 
+conv::ProductKernel* conv::product_kernel(Target target) { return choose_kernels(kTable, target).product; }
+
 size_t conv_packed_bytes(const ConvShape& s) {
   const int64_t taps = taps_of(s);
   if (conv::is_depthwise(s)) return conv::depthwise_packed_bytes(s);
@@ -538,7 +586,8 @@ size_t conv_scratch_bytes(const ConvShape& shape) {
   const ConvShape s = simplified(shape);
   if (conv::is_depthwise(s)) return conv::depthwise_scratch_bytes(s);
   if (is_product(s)) return 0;
-  const auto direct = static_cast<size_t>(round_up(places(s, cut_shape(s)).end * 4, 64));
+  const Places at = places(s, cut_shape(s));
+  const auto direct = static_cast<size_t>(at.shared + at.end) * sizeof(float);
   return conv::is_winograd(s) ? std::max(direct, conv::winograd_scratch_bytes(s)) : direct;
 }
 
@@ -547,15 +596,18 @@ void conv_f32(Target target, int threads, const ConvShape& shape, const float* x
   const ConvShape s = simplified(shape);
   if (s.batch <= 0 || s.out_channels <= 0 || volume(s.out) <= 0) return;
   if (conv::is_depthwise(s)) return conv::depthwise(target, threads, s, x, packed, bias, activation, y, scratch);
-  const Call call{s, x, packed, bias, activation, y};
+  Call call{s, x, packed, bias, activation, y, nullptr};
   if (is_product(s)) return run_product(target, threads, call);
   const conv::Kernels& kernels = choose_kernels(kTable, target);
   if (conv::is_winograd(s) && conv::winograd(target, threads, s, kernels.rows, x, packed, bias, activation, y, scratch))
     return;
   const Cut c = cut_shape(s);
-  const int64_t lane_floats = round_up(places(s, c).end, 16);
+  const Places at = places(s, c);
+  call.shared = static_cast<float*>(scratch);
+  float* lanes = call.shared + at.shared;
+  if (c.shared) gather_shared(kernels, call, c, threads, lanes);
   parallel_for(threads, s.batch * s.groups * c.channel_blocks * c.blocks, [&](int64_t index, int lane) {
-    float* own = static_cast<float*>(scratch) + lane * lane_floats;
+    float* own = lanes + lane * at.end;
     const Chunk k = chunk_at(call, c, index);
     (c.by_rows ? run_by_rows : run_by_channels)(kernels, call, c, k, own);
   });

@@ -14,6 +14,7 @@
 #define HWY_TARGET_INCLUDE "kernels/conv_depthwise.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/conv_stage-inl.h"
 #include "kernels/gemm_tile-inl.h"
 
 #ifndef TESSERA_KERNELS_CONV_DEPTHWISE_SHARED_
@@ -173,51 +174,11 @@ void band(const conv::Band& b) {
   narrow_band(D(), b);
 }
 
-// even[i] = row[2 * i] and odd[i] = row[2 * i + 1].
-HWY_INLINE void split_row(const float* HWY_RESTRICT row, int64_t evens, int64_t odds, float* HWY_RESTRICT even,
-                          float* HWY_RESTRICT odd) {
-  int64_t i = 0;
-  const int64_t pairs = HWY_MIN(evens, odds);
-#if HWY_TARGET != HWY_SCALAR
-  const D d;
-  for (; i + tile::kLanes <= pairs; i += tile::kLanes) {
-    V a, b;
-    hn::LoadInterleaved2(d, row + 2 * i, a, b);
-    hn::StoreU(a, d, even + i);
-    hn::StoreU(b, d, odd + i);
-  }
-#endif
-  for (; i < pairs; ++i) even[i] = row[2 * i], odd[i] = row[2 * i + 1];
-  for (int64_t k = pairs; k < evens; ++k) even[k] = row[2 * k];
-  for (int64_t k = pairs; k < odds; ++k) odd[k] = row[2 * k + 1];
-}
-
-template <class DD>
-HWY_INLINE void copy_row(DD d, const float* HWY_RESTRICT row, int64_t n, float* HWY_RESTRICT to) {
-  constexpr int64_t kLanes = hn::MaxLanes(DD());
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) hn::StoreU(hn::LoadU(d, row + i), d, to + i);
-  if (i == n) return;
-  if (n >= kLanes) return hn::StoreU(hn::LoadU(d, row + n - kLanes), d, to + n - kLanes);
-  for (; i < n; ++i) to[i] = row[i];
-}
-
 void restage(const ConvShape& s, const conv::Stage& g, const float* x, float* to) {
-  const int64_t length = g.length(), pad = s.pad[2], width = s.in[2];
-  const int64_t plane = g.class_floats();  // of one class of columns
+  const int64_t length = g.length(), plane = g.class_floats();  // of one class of columns
   int64_t phase = s.pad[1] % s.stride[1], row = s.pad[1] / s.stride[1];
-  for (int64_t iy = 0; iy < s.in[1] && row < g.class_rows(); ++iy, x += width) {
-    float* at = to + phase * s.stride[2] * plane + row * length;
-    if (s.stride[2] == 2) {
-      // Even columns of the input fall into the class of the padding's parity.
-      const int64_t even = pad / 2, odd = (pad + 1) / 2;
-      split_row(x, HWY_MAX(0, HWY_MIN((width + 1) / 2, length - even)), HWY_MAX(0, HWY_MIN(width / 2, length - odd)),
-                at + pad % 2 * plane + even, at + (1 - pad % 2) * plane + odd);
-    } else if (width >= tile::kLanes) {
-      copy_row(D(), x, HWY_MIN(width, length - pad), at + pad);
-    } else {
-      copy_row(hn::CappedTag<float, 4>(), x, HWY_MIN(width, length - pad), at + pad);
-    }
+  for (int64_t iy = 0; iy < s.in[1] && row < g.class_rows(); ++iy, x += s.in[2]) {
+    staging::stage_row(s, x, length, plane, to + phase * s.stride[2] * plane + row * length);
     if (++phase == s.stride[1]) phase = 0, ++row;
   }
 }

@@ -40,7 +40,19 @@ struct LanesJob {
 struct LanesKernels {
   int lanes;
   void (*run)(const LanesJob&);
+  // The same for all rows of a small map; the ring holds all rows of input, and `turned` the outputs as vectors.
+  // place[i]: where in the ring element i of a map goes.
+  void (*run_small)(const LanesJob&, const int32_t* place, float* turned);
 };
+
+constexpr int64_t kMostSmall = 256, kMostSmallOut = 64;  // elements of a small map of input and output
+
+// Whether whole maps of this shape are small: at least as large as a vector, and not large.
+inline bool is_small(const ConvShape& s) {
+  const int64_t in = s.in[1] * s.in[2], out = s.out[1] * s.out[2];
+  return s.out_channels == s.groups && s.channels == s.groups && s.pad[2] >= 0 && std::min(in, out) >= kMostLanes &&
+         in <= kMostSmall && out <= kMostSmallOut;
+}
 
 }  // namespace conv
 }  // namespace tessera
@@ -53,7 +65,7 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET == HWY_SCALAR
-constexpr conv::LanesKernels kernels = {0, nullptr};
+constexpr conv::LanesKernels kernels = {0, nullptr, nullptr};
 #else
 using conv::LanesJob;
 using turn::D;
@@ -116,12 +128,9 @@ struct TapRows {
   int64_t count;
 };
 
-// kTaps is 0 for kernels of any width.
+// Sums of kPixels outputs from a column on. kTaps is 0 for kernels of any width.
 template <int kPixels, int kTaps, int kStride>
-HWY_INLINE void pixels(const LanesJob& j, const TapRows& rows, V bias, int64_t column, float* y) {
-  const ConvShape& s = *j.s;
-  const D d;
-  V acc[kPixels];
+HWY_INLINE void sums(const ConvShape& s, const TapRows& rows, V bias, int64_t column, V (&acc)[kPixels]) {
 #pragma GCC unroll 8
   for (int p = 0; p < kPixels; ++p) acc[p] = bias;
   for (int64_t i = 0; i < rows.count; ++i) {
@@ -131,7 +140,14 @@ HWY_INLINE void pixels(const LanesJob& j, const TapRows& rows, V bias, int64_t c
     else
       add_any_row<kPixels>(x, rows.w[i], s, acc);
   }
-  const V zero = hn::Zero(d);
+}
+
+template <int kPixels, int kTaps, int kStride>
+HWY_INLINE void pixels(const LanesJob& j, const TapRows& rows, V bias, int64_t column, float* y) {
+  const ConvShape& s = *j.s;
+  V acc[kPixels];
+  sums<kPixels, kTaps, kStride>(s, rows, bias, column, acc);
+  const V zero = hn::Zero(D());
 #pragma GCC unroll 2
   for (int first = 0; first < kPixels; first += 4) {
     V four[4];
@@ -159,13 +175,87 @@ HWY_NOINLINE void output_row(const LanesJob& j, const TapRows& rows, V bias, flo
   }
 }
 
+// The same as vectors, one after the other; writes up to three beyond the row's end.
+template <int kTaps, int kStride>
+HWY_NOINLINE void turned_row(const LanesJob& j, const TapRows& rows, V bias, float* to) {
+  const D d;
+  const int64_t width = j.s->out[2];
+  for (int64_t c = 0; c < width; c += 4) {
+    V acc[4];
+    sums<4, kTaps, kStride>(*j.s, rows, bias, HWY_MAX(0, HWY_MIN(c, width - 4)), acc);
+    float* at = to + HWY_MAX(0, HWY_MIN(c, width - 4)) * kLanes;
+#pragma GCC unroll 4
+    for (int p = 0; p < 4; ++p) hn::StoreU(acc[p], d, at + p * kLanes);
+  }
+}
+
 using OutputRow = void(const LanesJob&, const TapRows&, V, float*);
 
-OutputRow* choose_row(const ConvShape& s) {
-  if (s.dilation[2] != 1 || s.stride[2] > 2) return output_row<0, 0>;
-  if (s.kernel[2] == 3) return s.stride[2] == 1 ? output_row<3, 1> : output_row<3, 2>;
-  if (s.kernel[2] == 5) return s.stride[2] == 1 ? output_row<5, 1> : output_row<5, 2>;
-  return output_row<0, 0>;
+template <int kTaps, int kStride>
+HWY_INLINE OutputRow* row_kernel(bool turned) {
+  return turned ? turned_row<kTaps, kStride> : output_row<kTaps, kStride>;
+}
+OutputRow* choose_row(const ConvShape& s, bool turned = false) {
+  if (s.dilation[2] != 1 || s.stride[2] > 2) return row_kernel<0, 0>(turned);
+  if (s.kernel[2] == 3) return s.stride[2] == 1 ? row_kernel<3, 1>(turned) : row_kernel<3, 2>(turned);
+  if (s.kernel[2] == 5) return s.stride[2] == 1 ? row_kernel<5, 1>(turned) : row_kernel<5, 2>(turned);
+  return row_kernel<0, 0>(turned);
+}
+
+// The rows of taps that output row y meets; the rows of input are in the ring.
+HWY_INLINE TapRows tap_rows(const LanesJob& j, int64_t y) {
+  const ConvShape& s = *j.s;
+  TapRows rows;
+  rows.count = 0;
+  for (int64_t k = 0; k < s.kernel[1]; ++k) {
+    const int64_t iy = y * s.stride[1] - s.pad[1] + k * s.dilation[1];
+    if (iy < 0 || iy >= s.in[1]) continue;
+    rows.x[rows.count] = j.ring + iy % j.rows * j.columns * kLanes;
+    rows.w[rows.count++] = j.taps + k * s.kernel[2] * kLanes;
+  }
+  return rows;
+}
+
+// kLanes neighbouring maps of `count` >= kLanes elements each: fn(i, elements i to i + kLanes of all of them, turned).
+template <class F>
+HWY_INLINE void each_square(const float* maps, int64_t count, F&& fn) {
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const int64_t at = HWY_MIN(i, count - kLanes);
+    V v[kLanes];
+#pragma GCC unroll 16
+    for (int lane = 0; lane < kLanes; ++lane) v[lane] = hn::LoadU(D(), maps + lane * count + at);
+    turn::turn_square(v);
+    fn(at, v);
+  }
+}
+
+void run_small(const LanesJob& j, const int32_t* place, float* turned) {
+  const ConvShape& s = *j.s;
+  const D d;
+  const int64_t taps = s.kernel[1] * s.kernel[2], out = s.out[1] * s.out[2];
+  turn_rows([&](int lane) { return j.w + (j.channel + lane) * taps; }, taps, j.taps);
+  each_square(j.x + j.channel * s.in[1] * s.in[2], s.in[1] * s.in[2], [&](int64_t at, V(&v)[kLanes]) HWY_ATTR {
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes; ++i) hn::StoreU(v[i], d, j.ring + place[at + i]);
+  });
+  HWY_ALIGN float none[kLanes] = {};
+  const V bias = hn::LoadU(d, j.bias ? j.bias + j.channel : none);
+  OutputRow* const output = choose_row(s, true);
+  for (int64_t y = 0; y < s.out[1]; ++y) output(j, tap_rows(j, y), bias, turned + y * s.out[2] * kLanes);
+  // Squares of outputs are turned back.
+  float* to = j.y + j.channel * out;
+  for (int64_t i = 0; i < out; i += kLanes) {
+    const int64_t at = HWY_MIN(i, out - kLanes);
+    V v[kLanes];
+#pragma GCC unroll 16
+    for (int p = 0; p < kLanes; ++p) {
+      v[p] = hn::LoadU(d, turned + (at + p) * kLanes);
+      if (j.relu) v[p] = hn::IfThenElse(hn::Lt(v[p], hn::Zero(d)), hn::Zero(d), v[p]);
+    }
+    turn::turn_square(v);
+#pragma GCC unroll 16
+    for (int lane = 0; lane < kLanes; ++lane) hn::StoreU(v[lane], d, to + lane * out + at);
+  }
 }
 
 void run(const LanesJob& j) {
@@ -198,19 +288,11 @@ void run(const LanesJob& j) {
       else
         turn_rows([&](int lane) { return from[lane] + at; }, count, ring);
     }
-    TapRows rows;
-    rows.count = 0;
-    for (int64_t k = 0; k < s.kernel[1]; ++k) {
-      const int64_t iy = top + k * s.dilation[1];
-      if (iy < 0 || iy >= s.in[1]) continue;
-      rows.x[rows.count] = j.ring + iy % j.rows * row_floats;
-      rows.w[rows.count++] = j.taps + k * s.kernel[2] * kLanes;
-    }
-    output(j, rows, hn::Load(d, biases), j.y + (j.channel * s.out[1] + y) * s.out[2]);
+    output(j, tap_rows(j, y), hn::Load(d, biases), j.y + (j.channel * s.out[1] + y) * s.out[2]);
   }
 }
 
-constexpr conv::LanesKernels kernels = {kLanes, run};
+constexpr conv::LanesKernels kernels = {kLanes, run, run_small};
 #endif
 
 }  // namespace
@@ -236,6 +318,19 @@ int64_t ring_columns(const ConvShape& s) {
   return (std::max<int64_t>(s.out[2], 4) - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1;
 }
 int64_t ring_floats(const ConvShape& s) { return ring_rows(s) * ring_columns(s) * kMostLanes; }
+// What a small map takes: the ring and room behind it, and the outputs.
+int64_t small_ring_floats(const ConvShape& s) { return (s.in[1] * ring_columns(s) + 1) * kMostLanes; }
+int64_t small_floats(const ConvShape& s) {
+  return is_small(s) ? small_ring_floats(s) + (s.out[1] * s.out[2] + 4) * kMostLanes : 0;
+}
+
+// Each row of a small map goes behind its padding; what no output meets goes behind the ring.
+void set_places(const ConvShape& s, int lanes, int32_t* place) {
+  const int64_t columns = ring_columns(s), behind = s.in[1] * columns;
+  for (int64_t y = 0; y < s.in[1]; ++y)
+    for (int64_t x = 0; x < s.in[2]; ++x)
+      *place++ = static_cast<int32_t>((s.pad[2] + x < columns ? y * columns + s.pad[2] + x : behind) * lanes);
+}
 
 }  // namespace
 
@@ -249,7 +344,7 @@ bool conv::is_lanes(Target target, const ConvShape& s) {
 }
 
 size_t conv::lanes_scratch_bytes(const ConvShape& s) {
-  return static_cast<size_t>(ring_floats(s) + volume(s.kernel) * kMostLanes) * sizeof(float);
+  return static_cast<size_t>(std::max(ring_floats(s), small_floats(s)) + volume(s.kernel) * kMostLanes) * sizeof(float);
 }
 
 void conv::lanes(Target target, int threads, const ConvShape& s, const float* x, const float* w, const float* bias,
@@ -261,8 +356,15 @@ void conv::lanes(Target target, int threads, const ConvShape& s, const float* x,
   const int64_t parts = std::clamp<int64_t>(row_work * s.out[1] / kLeastWork, 1, most_parts);
   const int64_t rows = ceil_div(s.out[1], parts), lane_floats = static_cast<int64_t>(lanes_scratch_bytes(s) / 4);
   const int64_t jobs = s.batch * groups * parts;
+  const bool small = is_small(s) && parts == 1;
   const int64_t per_chunk = std::max<int64_t>(1, kLeastWork / std::max<int64_t>(1, row_work * rows));
   parallel_for(threads, ceil_div(jobs, per_chunk), [&](int64_t chunk, int lane) {
+    float* own = static_cast<float*>(scratch) + lane * lane_floats;
+    int32_t place[kMostSmall];
+    if (small) {
+      std::fill_n(own + volume(s.kernel) * kMostLanes, small_ring_floats(s), 0.0f);
+      set_places(s, kernels.lanes, place);
+    }
     for (int64_t i = chunk * per_chunk; i < std::min(jobs, (chunk + 1) * per_chunk); ++i) {
       const int64_t image = i / (groups * parts), channel = i / parts % groups * kernels.lanes, part = i % parts;
       LanesJob j;
@@ -276,11 +378,14 @@ void conv::lanes(Target target, int threads, const ConvShape& s, const float* x,
       j.channels = std::min<int64_t>(kernels.lanes, s.out_channels - channel);
       j.y0 = std::min(s.out[1], part * rows);
       j.y1 = std::min(s.out[1], (part + 1) * rows);
-      j.ring = static_cast<float*>(scratch) + lane * lane_floats;
-      j.rows = ring_rows(s);
+      j.taps = own;
+      j.ring = own + volume(s.kernel) * kMostLanes;
+      j.rows = small ? s.in[1] : ring_rows(s);
       j.columns = ring_columns(s);
-      j.taps = j.ring + ring_floats(s);
-      kernels.run(j);
+      if (small && j.channels == kernels.lanes)
+        kernels.run_small(j, place, j.ring + small_ring_floats(s));
+      else
+        kernels.run(j);
     }
   });
 }

@@ -8,9 +8,10 @@ namespace {
 
 int64_t floor_div(int64_t a, int64_t b) { return b == 1 ? a : a >= 0 ? a / b : -((-a + b - 1) / b); }
 
-// to[i] = from[2 * i].
-void copy_every_second(const float* from, float* to, int64_t n) {
-  typedef float Four __attribute__((vector_size(16)));
+// to[i] = from[2 * i], for elements of four bytes.
+template <class T>
+void copy_every_second(const T* from, T* to, int64_t n) {
+  typedef T Four __attribute__((vector_size(16)));
   int64_t i = 0;
   // Four outputs read eight elements, the last of which must lie before another output's.
   for (; i + 4 < n; i += 4) {
@@ -51,14 +52,16 @@ void copy_strided(const uint8_t* from, int64_t step, uint8_t* to, int64_t n) {
   for (; i + 4 <= n; i += 4) std::memcpy(to + i, from + i, 4);
   for (; i < n; ++i) to[i] = from[i];
 }
-void copy_strided(const float* from, int64_t step, float* to, int64_t n) {
+template <class T>
+void copy_strided(const T* from, int64_t step, T* to, int64_t n) {
+  static_assert(sizeof(T) == 4);
   if (step == 1 && n >= 16) {
-    std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float));
+    std::memcpy(to, from, static_cast<size_t>(n) * sizeof(T));
   } else if (step == 1) {
     // Whole small vectors, the last one overlapping the one before it.
     int64_t i = 0;
-    for (; i + 4 <= n; i += 4) std::memcpy(to + i, from + i, 4 * sizeof(float));
-    if (i < n && n >= 4) return void(std::memcpy(to + n - 4, from + n - 4, 4 * sizeof(float)));
+    for (; i + 4 <= n; i += 4) std::memcpy(to + i, from + i, 4 * sizeof(T));
+    if (i < n && n >= 4) return void(std::memcpy(to + n - 4, from + n - 4, 4 * sizeof(T)));
     for (; i < n; ++i) to[i] = from[i];
   } else if (step == 2) {
     copy_every_second(from, to, n);
@@ -92,6 +95,12 @@ void set_zero(float* to, int64_t n) {
 namespace {
 
 void fill(float* to, float, int64_t n) { set_zero(to, n); }
+void fill(uint32_t* to, uint32_t value, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    to[i] = value;
+    asm volatile("");  // keeps the loop as short as it is
+  }
+}
 void fill(uint8_t* to, uint8_t value, int64_t n) {
   if (n >= 8) return void(std::memset(to, value, static_cast<size_t>(n)));
   for (int64_t i = 0; i < n; ++i) {
@@ -168,6 +177,9 @@ void stage(const ConvShape& s, const Stage& g, const T* x, int64_t oz, int64_t o
 template void stage(const ConvShape&, const Stage&, const float*, int64_t, int64_t, int64_t, int64_t, float*, float);
 template void stage(const ConvShape&, const Stage&, const uint8_t*, int64_t, int64_t, int64_t, int64_t, uint8_t*,
                     uint8_t);
+
+template void stage(const ConvShape&, const Stage&, const uint32_t*, int64_t, int64_t, int64_t, int64_t, uint32_t*,
+                    uint32_t);
 
 bool can_stage_again(const ConvShape& s, const Stage& g) {
   return s.kernel[0] == 1 && s.in[0] == 1 && s.out[0] == 1 && g.rows >= s.out[1] && g.columns >= s.out[2] &&

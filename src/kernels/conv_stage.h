@@ -46,7 +46,7 @@ Stage plan_stage(const ConvShape& s, int64_t rows, int64_t columns);
 Stage fit_stage(const ConvShape& s, int64_t floats);
 
 // Stages the input for `rows` output rows from (oz, oy) and columns from ox on; x is one channel. What lies outside is
-// `outside`. T is float or uint8_t.
+// `outside`. T is float, uint32_t or uint8_t.
 template <class T>
 void stage(const ConvShape& s, const Stage& g, const T* x, int64_t oz, int64_t oy, int64_t rows, int64_t ox, T* to,
            T outside = 0);

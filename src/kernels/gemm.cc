@@ -1,7 +1,6 @@
 #include "kernels/gemm.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/checked.h"
 #include "base/thread_pool.h"
@@ -377,51 +376,7 @@ Cut cut_blocks(const gemm::Problem& g, int64_t panels) {
   return {std::max(kRowsPerBlock, round_up(ceil_div(kLeastWork, work_per_row), kRowsPerBlock)), group};
 }
 
-template <class T>
-void pack_panel(const T* b, int64_t ldb, bool trans_b, int64_t k, int64_t columns, T* out) {
-  if (!trans_b) {
-    for (int64_t p = 0; p < k; ++p, out += kPanelWidth) {
-      std::memcpy(out, b + p * ldb, columns * sizeof(T));
-      std::fill(out + columns, out + kPanelWidth, T{0});
-    }
-    return;
-  }
-  for (int64_t p = 0; p < k; p += kPanelWidth) {
-    const int64_t steps = std::min<int64_t>(kPanelWidth, k - p);
-    for (int64_t j = 0; j < kPanelWidth; ++j)
-      for (int64_t q = 0; q < steps; ++q) out[(p + q) * kPanelWidth + j] = j < columns ? b[j * ldb + p + q] : T{0};
-  }
-}
-
-template <class T>
-void pack_panels(const T* b, int64_t ldb, bool trans_b, int64_t k, int64_t n, T* out, int threads) {
-  const int64_t panels = ceil_div(n, kPanelWidth);
-  const int64_t per_chunk = std::max<int64_t>(1, (1 << 14) / std::max<int64_t>(k * kPanelWidth, 1));
-  parallel_for(threads, ceil_div(panels, per_chunk), [&](int64_t chunk, int) {
-    for (int64_t p = chunk * per_chunk; p < std::min(panels, (chunk + 1) * per_chunk); ++p) {
-      const int64_t j = p * kPanelWidth, columns = std::min<int64_t>(kPanelWidth, n - j);
-      pack_panel(b + (trans_b ? j * ldb : j), ldb, trans_b, k, columns, out + p * k * kPanelWidth);
-    }
-  });
-}
-
 }  // namespace
-
-size_t gemm_packed_bytes(int64_t n, int64_t k, PanelType type) {
-  return static_cast<size_t>(round_up(n, kPanelWidth)) * static_cast<size_t>(k) * (type == PanelType::f32 ? 4 : 2);
-}
-
-void gemm_pack_b(const float* b, int64_t ldb, bool trans_b, int64_t k, int64_t n, float* out, int threads) {
-  pack_panels(b, ldb, trans_b, k, n, out, threads);
-}
-
-void gemm_pack_b(PanelType type, const void* b, int64_t ldb, bool trans_b, int64_t k, int64_t n, void* out,
-                 int threads) {
-  if (type == PanelType::f32)
-    pack_panels(static_cast<const float*>(b), ldb, trans_b, k, n, static_cast<float*>(out), threads);
-  else
-    pack_panels(static_cast<const uint16_t*>(b), ldb, trans_b, k, n, static_cast<uint16_t*>(out), threads);
-}
 
 void gemm_f32(Target target, int threads, int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, bool trans_a,
               const GemmPanels& packed_b, float* c, int64_t ldc, const GemmEpilogue& epilogue) {

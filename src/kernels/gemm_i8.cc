@@ -71,7 +71,7 @@ struct Tile {
 // product[row * columns + column].
 using Multiply = void(const Tile&, int32_t* product);
 
-// Widths and heights of tiles, and whether A is packed as 16-bit numbers.
+// Widths and heights of tiles, and whether A is packed as 16-bit numbers. B is widened to such for more than kFewRows.
 template <bool kDot>
 struct Form;
 
@@ -124,11 +124,13 @@ template <>
 struct Form<true> {
   static constexpr bool kWideA = false;
   static constexpr int kColumns = 32;
-  static HWY_INLINE int next_rows(int64_t left) {
+  static constexpr int64_t kFewRows = INT64_MAX;
+  static HWY_INLINE int next_rows(int64_t left, bool) {
     constexpr unsigned char kHeights[24] = {0,  1,  2, 3,  4, 3,  6,  4,  8,  6,  10, 8,
                                             12, 10, 8, 12, 8, 10, 10, 12, 10, 12, 12, 12};
     return left >= 24 ? 12 : kHeights[left];
   }
+  template <bool kWideB>
   static HWY_INLINE Multiply* multiply_for(int rows) {
     static constexpr Multiply* kTable[13] = {
         nullptr, multiply_dot<1>, multiply_dot<2>, multiply_dot<3>,  multiply_dot<4>, nullptr,         multiply_dot<6>,
@@ -188,10 +190,12 @@ template <>
 struct Form<true> {
   static constexpr bool kWideA = false;
   static constexpr int kColumns = kPanel;
-  static HWY_INLINE int next_rows(int64_t left) {
+  static constexpr int64_t kFewRows = INT64_MAX;
+  static HWY_INLINE int next_rows(int64_t left, bool) {
     constexpr unsigned char kHeights[10] = {0, 1, 2, 3, 4, 5, 3, 4, 4, 5};
     return left >= 10 ? 5 : kHeights[left];
   }
+  template <bool kWideB>
   static HWY_INLINE Multiply* multiply_for(int rows) {
     static constexpr Multiply* kTable[6] = {
         nullptr, multiply_narrow<1>, multiply_narrow<2>, multiply_narrow<3>, multiply_narrow<4>, multiply_narrow<5>};
@@ -201,8 +205,18 @@ struct Form<true> {
 #endif
 
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
-// 16-bit products of pairs, added in 32 bits: two sums for each column. Two vectors of sums a row at a time.
-template <int kHeight>
+// Bytes of B as 16-bit numbers.
+HWY_INLINE void widen(const uint8_t* b, uint8_t flip, int64_t quads, int16_t* HWY_RESTRICT out) {
+  const hn::CappedTag<int16_t, 32> d16;
+  const hn::Rebind<int8_t, decltype(d16)> d8;
+  const auto f = hn::Set(d8, static_cast<int8_t>(flip));
+  for (int64_t i = 0; i < quads * kPanelBytes; i += static_cast<int64_t>(hn::Lanes(d16)))
+    hn::Store(hn::PromoteTo(d16, hn::Xor(hn::LoadU(d8, reinterpret_cast<const int8_t*>(b) + i), f)), d16, out + i);
+}
+
+// 16-bit products of pairs, added in 32 bits: two sums for each column. Two vectors of sums a row at a time. kWideB: B
+// is 16-bit numbers already.
+template <int kHeight, bool kWideB>
 HWY_NOINLINE void multiply_wide(const Tile& t, int32_t* product) {
   const hn::CappedTag<int32_t, 16> d32;
   const hn::Repartition<int16_t, decltype(d32)> d16;
@@ -216,11 +230,16 @@ HWY_NOINLINE void multiply_wide(const Tile& t, int32_t* product) {
 #pragma GCC unroll 16
     for (int i = 0; i < kHeight; ++i) acc[i][0] = acc[i][1] = hn::Zero(d32);
     const auto* a = static_cast<const uint8_t*>(t.a);
-    const auto* b = reinterpret_cast<const int8_t*>(t.b) + first * kQuad;
+    const uint8_t* b = t.b + first * kQuad * (kWideB ? 2 : 1);
+    const auto load = [&](int at) HWY_ATTR {
+      if constexpr (kWideB)
+        return hn::LoadU(d16, reinterpret_cast<const int16_t*>(b) + at);
+      else
+        return hn::PromoteTo(d16, hn::Xor(hn::LoadU(d8, reinterpret_cast<const int8_t*>(b) + at), flip));
+    };
     for (int64_t q = t.quads; q > 0; --q) {
-      __builtin_prefetch(b + 32 * kPanelBytes);
-      const auto b0 = hn::PromoteTo(d16, hn::Xor(hn::LoadU(d8, b), flip));
-      const auto b1 = hn::PromoteTo(d16, hn::Xor(hn::LoadU(d8, b + kLanes16), flip));
+      if (!kWideB) __builtin_prefetch(b + 32 * kPanelBytes);
+      const auto b0 = load(0), b1 = load(kLanes16);
 #pragma GCC unroll 16
       for (int i = 0; i < kHeight; ++i) {
         int64_t four;
@@ -230,7 +249,7 @@ HWY_NOINLINE void multiply_wide(const Tile& t, int32_t* product) {
         acc[i][1] = hn::ReorderWidenMulAccumulate(d32, av, b1, acc[i][1], unused);
       }
       a += 2 * kQuad;
-      b += kPanelBytes;
+      b += kPanelBytes * (kWideB ? 2 : 1);
     }
     HWY_ALIGN int32_t sums[2 * kPanel];
 #pragma GCC unroll 16
@@ -249,21 +268,37 @@ struct Form<false> {
   static constexpr bool kWideA = true;
   static constexpr int kColumns = kPanel;
 #if HWY_TARGET == HWY_AVX3
-  static HWY_INLINE int next_rows(int64_t left) { return left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1; }
+  static constexpr int64_t kFewRows = 8;
+  static HWY_INLINE int next_rows(int64_t left, bool) { return left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1; }
+  template <bool kWideB>
   static HWY_INLINE Multiply* multiply_for(int rows) {
-    static constexpr Multiply* kTable[9] = {nullptr, multiply_wide<1>, multiply_wide<2>,
-                                            nullptr, multiply_wide<4>, nullptr,
-                                            nullptr, nullptr,          multiply_wide<8>};
+    static constexpr Multiply* kTable[9] = {nullptr,
+                                            multiply_wide<1, kWideB>,
+                                            multiply_wide<2, kWideB>,
+                                            nullptr,
+                                            multiply_wide<4, kWideB>,
+                                            nullptr,
+                                            nullptr,
+                                            nullptr,
+                                            multiply_wide<8, kWideB>};
     return kTable[rows];
   }
 #else
-  static HWY_INLINE int next_rows(int64_t left) {
-    constexpr unsigned char kHeights[10] = {0, 1, 2, 3, 4, 5, 3, 4, 4, 5};
-    return left >= 10 ? 5 : kHeights[left];
+  static constexpr int64_t kFewRows = 10;
+  // Six rows are only taken of more than a few, and less than three of few ones.
+  static HWY_INLINE int next_rows(int64_t left, bool wide) {
+    constexpr unsigned char kHeights[12] = {0, 1, 2, 3, 4, 5, 3, 4, 4, 5, 5, 6};
+    return wide && (left >= 12 || left == 6) ? 6 : kHeights[HWY_MIN(left, 11)];
   }
+  template <bool kWideB>
   static HWY_INLINE Multiply* multiply_for(int rows) {
-    static constexpr Multiply* kTable[6] = {nullptr,          multiply_wide<1>, multiply_wide<2>,
-                                            multiply_wide<3>, multiply_wide<4>, multiply_wide<5>};
+    static constexpr Multiply* kTable[7] = {nullptr,
+                                            kWideB ? nullptr : multiply_wide<1, false>,
+                                            kWideB ? nullptr : multiply_wide<2, false>,
+                                            multiply_wide<3, kWideB>,
+                                            multiply_wide<4, kWideB>,
+                                            multiply_wide<5, kWideB>,
+                                            kWideB ? multiply_wide<6, true> : nullptr};
     return kTable[rows];
   }
 #endif
@@ -284,8 +319,12 @@ template <>
 struct Form<false> {
   static constexpr bool kWideA = true;
   static constexpr int kColumns = kPanel;
-  static HWY_INLINE int next_rows(int64_t) { return 1; }
-  static HWY_INLINE Multiply* multiply_for(int) { return multiply_plain; }
+  static constexpr int64_t kFewRows = INT64_MAX;
+  static HWY_INLINE int next_rows(int64_t, bool) { return 1; }
+  template <bool kWideB>
+  static HWY_INLINE Multiply* multiply_for(int) {
+    return multiply_plain;
+  }
 };
 #endif
 
@@ -377,10 +416,11 @@ HWY_INLINE void tile_columns(const Block& b, const PackedRows<T>& rows, int64_t 
   HWY_ALIGN int32_t product[12 * kMostColumns], b_sum[kMostColumns] = {}, b_zero[kMostColumns] = {};
   for (int64_t j = 0; j < columns; ++j) b_zero[j] = zero_at(g.b_zero, column + j) - (g.b_signed ? 0 : 128);
   const int64_t count = b.i1 - b.i0 + b.ones;
+  const bool wide = count > F::kFewRows;
   for (int64_t r = 0; r < count;) {
-    const int height = F::next_rows(count - r);
+    const int height = F::next_rows(count - r, wide);
     t.a = rows.values + r * stride;
-    F::multiply_for(height)(t, product);
+    (wide ? F::template multiply_for<true>(height) : F::template multiply_for<false>(height))(t, product);
     for (int i = 0; i < height; ++i, ++r) {
       if (b.ones && r == 0)
         __builtin_memcpy(b_sum, product, sizeof(int32_t) * F::kColumns);
@@ -397,6 +437,7 @@ HWY_INLINE void run_block(const Block& b) {
   using T = std::conditional_t<F::kWideA, int16_t, uint8_t>;
   const GemmI8& g = *b.g;
   PackedRows<T> rows;
+  [[maybe_unused]] HWY_ALIGN int16_t wide_b[F::kFewRows < kRows ? kDepth / 2 * kPanel : 1];
   const int64_t panel = (g.k + kQuad - 1) / kQuad * kPanelBytes;
   constexpr int64_t kStep = kDepth / static_cast<int64_t>(sizeof(T));
   for (int64_t k0 = 0; k0 < g.k; k0 += kStep) {
@@ -409,6 +450,12 @@ HWY_INLINE void run_block(const Block& b) {
     for (int64_t p = b.p0; p < b.p1; p += F::kColumns / kPanel) {
       t.b = static_cast<const uint8_t*>(g.packed_b) + p * panel + k0 / kQuad * kPanelBytes;
       t.panel = p + 1 < b.p1 ? panel : 0;
+      if constexpr (F::kFewRows < kRows) {
+        if (b.i1 - b.i0 + b.ones > F::kFewRows) {
+          widen(t.b, t.flip, t.quads, wide_b);
+          t.b = reinterpret_cast<const uint8_t*>(wide_b);
+        }
+      }
       tile_columns<kDot>(b, rows, stride, t, p * kPanel, k0 == 0);
     }
   }

@@ -30,6 +30,7 @@ constexpr int kFloatDepth = 128;          // of weights that become floats for m
 constexpr int kMostUnits = kDepth / 16;   // in a slice of k
 constexpr int64_t kRows = 128;            // of A that share decoded weights
 constexpr int64_t kPassRows = 8 * kRows;  // of A that are prepared at a time
+constexpr int64_t kWritten = 8;           // panels of C that are written together
 constexpr int64_t kFewRows = 3;           // that the exact policy takes straight from the codes
 
 // A unit is what shares a scale of A, a scale and a zero of W: 32 steps of k, or 16 if W's blocks are that small.
@@ -196,6 +197,22 @@ HWY_INLINE float round_group(const float* HWY_RESTRICT a, int8_t* HWY_RESTRICT q
   return amax / 127.0f;
 }
 
+// Of 16 or 32 bytes.
+HWY_INLINE int32_t sum_of(const int8_t* q, int n) {
+#if HWY_TARGET == HWY_SCALAR
+  int32_t sum = 0;
+  for (int i = 0; i < n; ++i) sum += q[i];
+  return sum;
+#else
+  const hn::CappedTag<uint8_t, 16> d;
+  const hn::Repartition<uint64_t, decltype(d)> d64;
+  auto sums = hn::Zero(d64);
+  for (int i = 0; i < n; i += 16)
+    sums = hn::Add(sums, hn::SumsOf8(hn::Xor(hn::LoadU(d, reinterpret_cast<const uint8_t*>(q + i)), hn::Set(d, 0x80))));
+  return static_cast<int32_t>(hn::GetLane(hn::SumOfLanes(d64, sums))) - 128 * n;
+#endif
+}
+
 void round_rows(const GemmNBits& g, int64_t row0, int64_t i0, int64_t i1, int64_t k0, ByteRow* out) {
   const NBitsFormat& f = *g.format;
   const int64_t depth = HWY_MIN(kDepth, f.k - k0), groups = (depth + kGroup - 1) / kGroup;
@@ -210,8 +227,7 @@ void round_rows(const GemmNBits& g, int64_t row0, int64_t i0, int64_t i1, int64_
       int8_t* q = to.q + group * kGroup;
       const float scale = round_group(left < kGroup ? last : a + group * kGroup, q);
       for (int h = 0; h < per_group; ++h) {
-        int32_t sum = 0;
-        for (int t = 0; t < unit; ++t) sum += q[h * unit + t];
+        const int32_t sum = sum_of(q + h * unit, unit);
         const int64_t u = group * per_group + h;
         to.scale[u] = scale;
         to.sum[u] = static_cast<float>(sum);
@@ -228,6 +244,8 @@ struct Dot {
   const ByteRow* rows;
   int64_t units;
   float* acc;
+  const uint8_t* next = nullptr;  // codes that are wanted afterwards
+  int64_t next_bytes = 0;
 };
 using DotFn = void(const Dot&);
 
@@ -329,9 +347,68 @@ TESSERA_DOT HWY_NOINLINE void dot_vnni(const Dot& t) {
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) _mm512_storeu_ps(t.acc + r * kPanel, acc[r]);
 }
+
+// One row against the same slice of two panels, acc[2][16] += its products, in the order in which one panel is added.
+template <int kBits>
+TESSERA_DOT HWY_NOINLINE void two_panels_vnni(const Slice& first, const Slice& second, const ByteRow& row, float* to) {
+  constexpr int kParts = 8 / kBits;
+  const Numbers numbers[2] = {Numbers(first), Numbers(second)};
+  const uint8_t* w[2] = {first.codes(), second.codes()};
+  __m512 acc[2] = {_mm512_loadu_ps(to), _mm512_loadu_ps(to + kPanel)};
+  const int64_t units = first.groups(), per_block = numbers[0].per_block;
+  const bool zeros = numbers[0].zero;
+  int64_t end = HWY_MIN(units, numbers[0].left), at = 0;
+  for (int64_t u = 0; u < units; end = HWY_MIN(units, end + per_block), at += kPanel) {
+    __m512 block[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+    for (; u < end; ++u) {
+      __m512i sum[2][kParts];
+#pragma GCC unroll 2
+      for (int v = 0; v < 2; ++v)
+#pragma GCC unroll 4
+        for (int p = 0; p < kParts; ++p) sum[v][p] = p ? _mm512_setzero_si512() : _mm512_set1_epi32(row.start[u]);
+#pragma GCC unroll 4
+      for (int j = 0; j < kBits; ++j) {
+        __m512i stored[2];
+#pragma GCC unroll 2
+        for (int v = 0; v < 2; ++v) {
+          stored[v] = _mm512_loadu_si512(w[v] + j * kPiece);
+          asm("" : "+v"(stored[v]));  // loaded once, not once for each part
+          __builtin_prefetch(w[v] + 1024 + j * kPiece);
+        }
+#pragma GCC unroll 4
+        for (int p = 0; p < kParts; ++p) {
+          const __m512i q = _mm512_set1_epi32(four_of(row, u, 8, j + p * kBits));
+          const __m512i mask = _mm512_set1_epi8(static_cast<char>(((1 << kBits) - 1) << (p * kBits)));
+#pragma GCC unroll 2
+          for (int v = 0; v < 2; ++v) sum[v][p] = _mm512_dpbusd_epi32(sum[v][p], _mm512_and_si512(stored[v], mask), q);
+        }
+      }
+      const __m512 a_scale = _mm512_set1_ps(row.scale[u]);
+#pragma GCC unroll 2
+      for (int v = 0; v < 2; ++v) {
+        __m512i dot = sum[v][0];
+#pragma GCC unroll 4
+        for (int p = 1; p < kParts; ++p)
+          dot = _mm512_add_epi32(dot, _mm512_maskz_srai_epi32(0xffff, sum[v][p], static_cast<unsigned>(p * kBits)));
+        __m512 real = _mm512_maskz_cvtepi32_ps(0xffff, dot);
+        if (zeros) real = _mm512_fnmadd_ps(_mm512_loadu_ps(numbers[v].zero + at), _mm512_set1_ps(row.sum[u]), real);
+        block[v] = _mm512_fmadd_ps(real, a_scale, block[v]);
+        w[v] += kBits * kPiece;
+      }
+    }
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) acc[v] = _mm512_fmadd_ps(block[v], _mm512_loadu_ps(numbers[v].scale + at), acc[v]);
+  }
+  _mm512_storeu_ps(to, acc[0]);
+  _mm512_storeu_ps(to + kPanel, acc[1]);
+}
 #undef TESSERA_DOT
 
 struct Vnni {
+  static constexpr bool kTwoPanels = true;
+  static HWY_INLINE void two_panels(const Slice& first, const Slice& second, const ByteRow& row, float* to) {
+    first.f->bits == 4 ? two_panels_vnni<4>(first, second, row, to) : two_panels_vnni<2>(first, second, row, to);
+  }
   static constexpr int kStoredRows = 2;
   static HWY_INLINE int next_rows(int64_t left, bool) { return left >= 8 ? 8 : left >= 4 ? 4 : static_cast<int>(left); }
   template <int kBits, int kQuads, bool kWide>
@@ -413,14 +490,14 @@ HWY_INLINE void unit_pairs(const uint8_t* w, const ByteRow* rows, int64_t u, hn:
 }
 
 // The units of a slice, for kCount vectors of columns from `first` on.
-template <int kBits, int kQuads, int kRows, bool kWide, bool kZero>
+template <int kBits, int kQuads, int kRows, bool kWide>
 HWY_INLINE void slice_pairs(const Dot& t, int first) {
   constexpr int kCount = HWY_MIN(2, kVecs);
   const DF d;
   const uint8_t* w = t.w + first * kQuad;
   const ByteRow* rows = t.rows;
   float* HWY_RESTRICT acc = t.acc + first;
-  const float *scale = t.numbers->scale + first, *zero = kZero ? t.numbers->zero + first : nullptr;
+  const float *scale = t.numbers->scale + first, *zero = t.numbers->zero ? t.numbers->zero + first : nullptr;
   const int64_t units = t.units, per_block = t.numbers->per_block;
   int64_t end = HWY_MIN(units, t.numbers->left);
   for (int64_t u = 0; u < units; end = HWY_MIN(units, end + per_block)) {
@@ -433,25 +510,23 @@ HWY_INLINE void slice_pairs(const Dot& t, int first) {
         for (int v = 0; v < kCount; ++v) {
           float* to = acc + r * kPanel + v * kLanes;
           const int at = v * kLanes;
-          hn::StoreU(scaled(dot[r][v], rows[r], u, scale + at, kZero ? zero + at : nullptr, hn::LoadU(d, to)), d, to);
+          hn::StoreU(scaled(dot[r][v], rows[r], u, scale + at, zero ? zero + at : nullptr, hn::LoadU(d, to)), d, to);
         }
     }
     scale += kPanel;
-    if (kZero) zero += kPanel;
+    if (zero) zero += kPanel;
   }
 }
 
 template <int kBits, int kQuads, int kRows, bool kWide>
 HWY_NOINLINE void dot_pairs(const Dot& t) {
-  for (int first = 0; first < kPanel; first += HWY_MIN(2, kVecs) * kLanes) {
-    if (t.numbers->zero)
-      slice_pairs<kBits, kQuads, kRows, kWide, true>(t, first);
-    else
-      slice_pairs<kBits, kQuads, kRows, kWide, false>(t, first);
-  }
+  for (int first = 0; first < kPanel; first += HWY_MIN(2, kVecs) * kLanes)
+    slice_pairs<kBits, kQuads, kRows, kWide>(t, first);
 }
 
 struct Plain {
+  static constexpr bool kTwoPanels = false;
+  static HWY_INLINE void two_panels(const Slice&, const Slice&, const ByteRow&, float*) {}
   static constexpr int kStoredRows = 2;
   static constexpr int kTall = kVecs == 1 ? 8 : 4;
   static HWY_INLINE int next_rows(int64_t left, bool wide) {
@@ -496,6 +571,8 @@ HWY_NOINLINE void dot_plain(const Dot& t) {
 }
 
 struct Plain {
+  static constexpr bool kTwoPanels = false;
+  static HWY_INLINE void two_panels(const Slice&, const Slice&, const ByteRow&, float*) {}
   static constexpr int kStoredRows = 0;
   static HWY_INLINE int next_rows(int64_t, bool) { return 1; }
   template <int kBits, int kQuads, bool kWide>
@@ -524,8 +601,11 @@ HWY_INLINE void spread_codes(const uint8_t* HWY_RESTRICT from, int64_t groups, u
 // Rows against a slice whose codes lie as `kBits` says.
 template <class F, int kBits, int kQuads, bool kWide>
 HWY_INLINE void dot_rows(Dot t, const ByteRow* a, int64_t rows, float* acc) {
+  int64_t fetched = 0;
   for (int64_t r = 0; r < rows;) {
     const int height = kBits < 8 ? static_cast<int>(HWY_MIN(2, rows - r)) : F::next_rows(rows - r, kWide);
+    // A little before each tile of rows.
+    for (; fetched < t.next_bytes * (r + height) / rows; fetched += kPiece) __builtin_prefetch(t.next + fetched);
     t.rows = a + r;
     t.acc = acc + r * kPanel;
     F::template dot<kBits, kQuads, kWide>(height)(t);
@@ -547,6 +627,8 @@ HWY_INLINE void bytes_slice(const Slice& s, const ByteRow* a, int64_t rows, floa
     spread_codes<4>(t.w, s.groups(), spread);
   else
     spread_codes<2>(t.w, s.groups(), spread);
+  t.next = t.w + s.groups() * f.bits * kPiece;
+  t.next_bytes = s.groups() * f.bits * kPiece;
   t.w = spread;
   return half ? dot_rows<F, 8, 4, false>(t, a, rows, acc) : dot_rows<F, 8, 8, false>(t, a, rows, acc);
 }
@@ -555,13 +637,30 @@ template <class F>
 HWY_INLINE void run_bytes(const GemmNBits& g, const ByteRow* a, int64_t row0, int64_t rows, int64_t i0, int64_t i1,
                           int64_t p0, int64_t p1) {
   const NBitsFormat& f = *g.format;
-  HWY_ALIGN float acc[kRows * kPanel];
-  for (int64_t p = p0; p < p1; ++p) {
-    const auto* panel = static_cast<const uint8_t*>(g.packed) + p * f.panel_bytes();
-    __builtin_memset(acc, 0, static_cast<size_t>(i1 - i0) * kPanel * sizeof(float));
-    for (int64_t k0 = 0; k0 < f.k; k0 += kDepth)
-      bytes_slice<F>({&f, panel, k0, HWY_MIN(kDepth, f.k - k0)}, a + k0 / kDepth * rows + i0, i1 - i0, acc);
-    finish(g, p, acc, i1 - i0, g.c + (row0 + i0) * g.ldc);
+  // Several panels are written together: rows of C may be so far apart that a cache does not hold a line of each.
+  HWY_ALIGN float acc[kWritten * kRows * kPanel];
+  const int64_t count = i1 - i0;
+  const auto slice = [&](int64_t p, int64_t k0) {
+    return Slice{&f, static_cast<const uint8_t*>(g.packed) + p * f.panel_bytes(), k0, HWY_MIN(kDepth, f.k - k0)};
+  };
+  for (int64_t p = p0; p < p1; p += kWritten) {
+    const int64_t panels = HWY_MIN(kWritten, p1 - p);
+    __builtin_memset(acc, 0, static_cast<size_t>(panels * count * kPanel) * sizeof(float));
+    for (int64_t j = 0; j < panels;) {
+      const bool two = F::kTwoPanels && count == 1 && j + 1 < panels && f.bits < 8 && f.block != 16;
+      float* to = acc + j * count * kPanel;
+      for (int64_t k0 = 0; k0 < f.k; k0 += kDepth) {
+        const ByteRow* from = a + k0 / kDepth * rows + i0;
+        if (two)
+          F::two_panels(slice(p + j, k0), slice(p + j + 1, k0), *from, to);
+        else
+          bytes_slice<F>(slice(p + j, k0), from, count, to);
+      }
+      j += two ? 2 : 1;
+    }
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t j = 0; j < panels; ++j)
+        finish(g, p + j, acc + (j * count + i) * kPanel, 1, g.c + (row0 + i0 + i) * g.ldc);
   }
 }
 
@@ -769,10 +868,12 @@ HWY_NOINLINE void few_slice(const Slice& s, const float* a, int64_t lda, float* 
   }
 }
 
+// Rows [row, row + kRows).
 template <int kRows>
-HWY_INLINE void few_rows(const GemmNBits& g, const float* a, int64_t p0, int64_t p1) {
+HWY_INLINE void few_rows(const GemmNBits& g, const float* a, int64_t row, int64_t p0, int64_t p1) {
   const NBitsFormat& f = *g.format;
   const int64_t lda = f.groups() * kGroup;
+  a += row * lda;
   HWY_ALIGN float acc[kFewRows * kPanel];
   for (int64_t p = p0; p < p1; ++p) {
     for (float& v : acc) v = 0;
@@ -782,14 +883,20 @@ HWY_INLINE void few_rows(const GemmNBits& g, const float* a, int64_t p0, int64_t
       if (f.bits == 4) few_slice<4, kRows>(s, a + k0, lda, acc);
       if (f.bits == 8) few_slice<8, kRows>(s, a + k0, lda, acc);
     }
-    finish(g, p, acc, kRows, g.c);
+    finish(g, p, acc, kRows, g.c + row * g.ldc);
   }
 }
 
 void few(const GemmNBits& g, const float* a, int64_t p0, int64_t p1) {
-  if (g.m == 1) few_rows<1>(g, a, p0, p1);
-  if (g.m == 2) few_rows<2>(g, a, p0, p1);
-  if (g.m == 3) few_rows<3>(g, a, p0, p1);
+  // Targets that few machines are left with take one row at a time: less code.
+  constexpr bool kSmall = HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_SSE4;
+  if constexpr (kSmall) {
+    for (int64_t row = 0; row < g.m; ++row) few_rows<1>(g, a, row, p0, p1);
+  } else {
+    if (g.m == 1) few_rows<1>(g, a, 0, p0, p1);
+    if (g.m == 2) few_rows<2>(g, a, 0, p0, p1);
+    if (g.m == 3) few_rows<3>(g, a, 0, p0, p1);
+  }
 }
 
 constexpr Kernels kernels = {round_rows, bytes, pack_rows, floats, few};

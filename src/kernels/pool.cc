@@ -16,14 +16,17 @@
 namespace tessera {
 namespace pool {
 
-constexpr int64_t kRows = 4;    // reduced over the height before the first is reduced over the width
-constexpr int64_t kSlack = 64;  // elements that may be read beyond a line
+constexpr int64_t kMostStride = 8;            // up to which outputs are gathered by vectors
+constexpr int64_t kSlack = 16 * kMostStride;  // elements that may be read beyond a line
 
 // Elements of a reduced line that the outputs of a row meet.
 inline int64_t line_length(const PoolShape& s) {
   return (s.out[1] - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
 }
 inline int64_t line_step(const PoolShape& s) { return round_up(line_length(s) + kSlack, 16); }
+// Lines that are reduced over the height before the first is reduced over the width: what was stored last cannot be
+// read at once at another place.
+inline int64_t lines_at_once(const PoolShape& s) { return std::clamp<int64_t>(4096 / line_step(s), 4, 16); }
 
 struct Kernels {
   void (*run)(Pool, const PoolShape&, const PoolRows&, float* scratch);
@@ -55,6 +58,14 @@ struct Largest {
     const Vec larger = hn::Max(best, v);  // v, if it is NaN
 #endif
     return hn::IfThenElse(hn::Eq(best, best), larger, best);
+  }
+};
+// The same where there are numbers alone.
+struct LargestNumber {
+  static constexpr float kStart = Largest::kStart;
+  template <class Vec>
+  static HWY_INLINE Vec join(Vec best, Vec v) {
+    return hn::Max(best, v);
   }
 };
 struct Sum {
@@ -93,7 +104,7 @@ HWY_INLINE void join_rows(const float* x, int64_t step, int64_t rows, int64_t n,
 }
 
 // Outputs of a vector from o on: line[o * stride + k * dilation] joined over k. kTaps: how many, or 0 for any; kStride:
-// 1 or 2 without dilation, or 0 for any.
+// 1, 2 or 3 without dilation, or 0 for any.
 template <class Join, int kTaps, int kStride>
 HWY_INLINE V join_columns(const PoolShape& s, const float* line, int64_t o) {
   const D d;
@@ -115,6 +126,20 @@ HWY_INLINE V join_columns(const PoolShape& s, const float* line, int64_t o) {
     }
     return v;
   }
+  if constexpr (kStride == 3) {
+    V v, second, third;
+    hn::LoadInterleaved3(d, line + 3 * o, v, second, third);
+    if (s.kernel[1] > 1) v = Join::join(v, second);
+    if (s.kernel[1] > 2) v = Join::join(v, third);
+    for (int64_t k = 3; k < s.kernel[1]; k += 3) {
+      V first;
+      hn::LoadInterleaved3(d, line + 3 * o + k, first, second, third);
+      v = Join::join(v, first);
+      if (k + 1 < s.kernel[1]) v = Join::join(v, second);
+      if (k + 2 < s.kernel[1]) v = Join::join(v, third);
+    }
+    return v;
+  }
 #endif
   if constexpr (kStride == 1) {
     V v = hn::LoadU(d, line + o);
@@ -124,6 +149,13 @@ HWY_INLINE V join_columns(const PoolShape& s, const float* line, int64_t o) {
     return v;
   }
   V v = hn::Set(d, Join::kStart);
+  if (s.stride[1] <= pool::kMostStride) {
+    const hn::RebindToSigned<D> di;
+    const auto index = hn::Mul(hn::Iota(di, 0), hn::Set(di, static_cast<int32_t>(s.stride[1])));
+    for (int64_t k = 0; k < s.kernel[1]; ++k)
+      v = Join::join(v, hn::GatherIndex(d, line + o * s.stride[1] + k * s.dilation[1], index));
+    return v;
+  }
   HWY_ALIGN float some[kLanes];
   const int64_t count = HWY_MIN(kLanes, s.out[1] - o);
   for (int64_t i = count; i < kLanes; ++i) some[i] = 0;
@@ -187,6 +219,7 @@ OutputRow* choose_row(const PoolShape& s) {
     return taps == 2 ? output_row<Join, 2, 1> : taps == 3 ? output_row<Join, 3, 1> : output_row<Join, 0, 1>;
   if (s.stride[1] == 2 && HWY_TARGET != HWY_SCALAR)
     return taps == 2 ? output_row<Join, 2, 2> : taps == 3 ? output_row<Join, 3, 2> : output_row<Join, 0, 2>;
+  if (s.stride[1] == 3 && HWY_TARGET != HWY_SCALAR) return output_row<Join, 0, 3>;
   return output_row<Join, 0, 0>;
 }
 
@@ -194,11 +227,15 @@ template <class Join>
 HWY_INLINE void run_joined(const PoolShape& s, const PoolRows& r, float* scratch) {
   const int64_t step = pool::line_step(s), length = pool::line_length(s);
   OutputRow* const output = choose_row<Join>(s);
-  for (int64_t i = 0; i < pool::kRows * step; ++i) scratch[i] = Join::kStart;
   const int64_t x0 = HWY_MAX(0, -s.pad[1]), to = HWY_MAX(0, s.pad[1]);
   const int64_t n = HWY_MAX(0, HWY_MIN(s.in[1] - x0, length - to));
-  for (int64_t y = r.y0; y < r.y1; y += pool::kRows) {
-    const int64_t count = HWY_MIN(pool::kRows, r.y1 - y);
+  const int64_t lines = HWY_MIN(pool::lines_at_once(s), r.y1 - r.y0);
+  for (int64_t i = 0; i < lines; ++i) {
+    std::fill_n(scratch + i * step, HWY_MIN(to, length), Join::kStart);
+    std::fill_n(scratch + i * step + to + n, HWY_MAX(0, length - to - n), Join::kStart);
+  }
+  for (int64_t y = r.y0; y < r.y1; y += lines) {
+    const int64_t count = HWY_MIN(lines, r.y1 - y);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t top = (y + i) * s.stride[0] - s.pad[0];
       const int64_t first = top >= 0 ? 0 : (-top + s.dilation[0] - 1) / s.dilation[0];
@@ -241,11 +278,32 @@ void means(const float* x, int64_t maps, int64_t n, float* y) {
   }
 }
 
+// True if what the rows meet is finite.
+bool all_finite(const PoolShape& s, const PoolRows& r) {
+  const D d;
+  const int64_t reach = (s.kernel[0] - 1) * s.dilation[0] + 1;
+  const int64_t first = HWY_MAX(0, r.y0 * s.stride[0] - s.pad[0]);
+  const int64_t end = HWY_MIN(s.in[0], (r.y1 - 1) * s.stride[0] - s.pad[0] + reach);
+  const float *x = r.x + first * s.in[1], *const last = r.x + end * s.in[1];
+  // A product with zero is zero, or NaN.
+  const V zero = hn::Zero(d);
+  V sum[2] = {zero, zero};
+  for (; last - x >= 2 * kLanes; x += 2 * kLanes) {
+    sum[0] = hn::MulAdd(hn::LoadU(d, x), zero, sum[0]);
+    sum[1] = hn::MulAdd(hn::LoadU(d, x + kLanes), zero, sum[1]);
+  }
+  float rest = 0;
+  for (; x < last; ++x) rest += *x * 0.0f;
+  return rest == 0 && hn::AllTrue(d, hn::Eq(hn::Add(sum[0], sum[1]), zero));
+}
+
 void run(Pool pool, const PoolShape& s, const PoolRows& r, float* scratch) {
-  if (pool == Pool::max)
-    run_joined<Largest>(s, r, scratch);
-  else
+  if (pool == Pool::mean)
     run_joined<Sum>(s, r, scratch);
+  else if (all_finite(s, r))
+    run_joined<LargestNumber>(s, r, scratch);
+  else
+    run_joined<Largest>(s, r, scratch);
 }
 
 constexpr pool::Kernels kernels = {run, means};
@@ -266,7 +324,7 @@ constexpr const pool::Kernels* kTable[] = {HWY_CHOOSE_FALLBACK(kernels), HWY_CHO
 }  // namespace
 
 int64_t pool_scratch_bytes(const PoolShape& s) {
-  return s.out[1] <= 0 ? 0 : pool::kRows * pool::line_step(s) * static_cast<int64_t>(sizeof(float));
+  return s.out[1] <= 0 ? 0 : pool::lines_at_once(s) * pool::line_step(s) * static_cast<int64_t>(sizeof(float));
 }
 
 void pool_rows(Target target, Pool pool, const PoolShape& s, const PoolRows& rows, void* scratch) {

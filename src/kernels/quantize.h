@@ -18,6 +18,11 @@ void dequantize_bytes(Target target, const ByteScale& from, const void* x, int64
 // out[i] = the nearest integer (ties to even) to x[i] / scale, plus zero, clamped to the range of the type.
 void quantize_bytes(Target target, const ByteScale& to, const float* x, int64_t n, void* out);
 
+// The least and the greatest of `n` numbers and those given in *low and *high; NaNs do not count.
+void float_range(Target target, const float* x, int64_t n, float* low, float* high);
+// out[i] = table[x[i]], of 256 entries.
+void look_up_bytes(Target target, const uint8_t* table, const uint8_t* x, int64_t n, uint8_t* out);
+
 enum class ByteArithmetic : uint8_t { add, subtract, multiply };
 
 struct ByteOperand {

@@ -36,6 +36,38 @@ HWY_INLINE void turn(V (&v)[4]) {
   v[3] = hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23));
 }
 
+// The kLanes x kLanes matrix whose rows are the vectors changes places with its transpose.
+HWY_INLINE void turn_square(V (&v)[kLanes]) {
+  constexpr int kBlocks = kLanes / 4;
+#pragma GCC unroll 4
+  for (int g = 0; g < kBlocks; ++g) {
+    V four[4] = {v[4 * g], v[4 * g + 1], v[4 * g + 2], v[4 * g + 3]};
+    turn(four);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) v[4 * g + i] = four[i];
+  }
+#if HWY_TARGET == HWY_AVX3
+  const D d;
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const V low02 = hn::ConcatLowerLower(d, v[8 + i], v[i]), low13 = hn::ConcatLowerLower(d, v[12 + i], v[4 + i]);
+    const V high02 = hn::ConcatUpperUpper(d, v[8 + i], v[i]), high13 = hn::ConcatUpperUpper(d, v[12 + i], v[4 + i]);
+    v[i] = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(low13), low02);
+    v[4 + i] = hn::OddEvenBlocks(low13, hn::SwapAdjacentBlocks(low02));
+    v[8 + i] = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(high13), high02);
+    v[12 + i] = hn::OddEvenBlocks(high13, hn::SwapAdjacentBlocks(high02));
+  }
+#elif HWY_TARGET == HWY_AVX2
+  const D d;
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const V low = hn::ConcatLowerLower(d, v[4 + i], v[i]), high = hn::ConcatUpperUpper(d, v[4 + i], v[i]);
+    v[i] = low;
+    v[4 + i] = high;
+  }
+#endif
+}
+
 // v[x] = element x of kLanes rows, for x < 4; from(lane) tells where each starts.
 template <class From>
 HWY_INLINE void load_four(From&& from, V (&v)[4]) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/patch.h"
+#include "ops/arity.h"
 #include "ops/compose.h"
 
 namespace tessera {
@@ -57,12 +58,14 @@ Status resolve_node(ir::Graph& graph, ir::NodeId id, const ResolveOptions& optio
                          op->versions.front());
   const int since = *(newer - 1);
   if (op->compose) {
+    TRY(check_arity(n));
     Composer composer(graph, id, since);
     TRY(op->compose(composer));
     return composer.apply();
   }
   ir::Annotator annotator(graph);
   if (op->upgrade) TRY(upgrade_node(*op, annotator, id, since));
+  TRY(check_arity(graph.node(id)));
   std::shared_ptr<const void> params;
   if (op->parse) {
     Attrs attrs(graph.node(id), since);

@@ -6,7 +6,7 @@ namespace tessera {
 extern const Rule kLiftConstant, kDropIdentity, kDropDropout, kFoldBatchNormalization, kFuseGelu, kFuseMatMulAdd;
 extern const Rule kDropReluBeforeQuantize, kDropQuantizedPair, kMoveQuantized, kConcatQuantized, kShapeOfQuantized,
     kGatherQuantized, kQuantizeConv, kQuantizeMatMul, kQuantizeMatMulToFloat, kQuantizeBinary, kQuantizeUnary,
-    kDequantizeMatMul, kDequantizeMatMulBias, kFoldDequantize, kFuseRelu;
+    kQuantizeWithTable, kDequantizeMatMul, kDequantizeMatMulBias, kFoldDequantize, kFuseRelu;
 
 std::span<const Rule* const> rewrite_rules() {
   static constexpr const Rule* kRules[] = {&kLiftConstant,
@@ -23,6 +23,7 @@ std::span<const Rule* const> rewrite_rules() {
                                            &kQuantizeMatMul,
                                            &kQuantizeBinary,
                                            &kQuantizeUnary,
+                                           &kQuantizeWithTable,
                                            &kQuantizeMatMulToFloat,
                                            &kDequantizeMatMul,
                                            &kDequantizeMatMulBias,

@@ -1,5 +1,5 @@
 // Loading without signatures, inference or rewrites: nodes in file order, shapes found when inputs arrive.
-#include "ops/resolve.h"
+#include "session/check_operators.h"
 #include "session/load_steps.h"
 
 namespace tessera {
@@ -9,7 +9,7 @@ Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const Pac
   LoadedModel out;
   PhaseTimer timer;
   TRY(read_graph(std::move(bytes), external, options, nullptr, out, timer));
-  TRY(resolve(*out.model.graph, {.extra = options.custom_ops, .allow_newer = options.allow_newer_opsets}));
+  TRY(resolve_or_list_missing(*out.model.graph, options));
   TRY(start_custom(*out.model.graph));
   timer.lap(out.phase_ns.resolve);
   TRY_ASSIGN(order, ir::topological_order(*out.model.graph));

@@ -19,6 +19,31 @@ Result<bool> is_ort(const Bytes& bytes, const SessionOptions& options) {
   return invalid("session.load_model_format is {}, wanted ONNX or ORT", quote(it->second));
 }
 
+// Makes values of the main graph outputs of the model: those named in "session.tapped_values", one per line, or every
+// output of a node for "*".
+Status tap_values(ir::Graph& graph, const SessionOptions& options) {
+  const auto it = options.config.find("session.tapped_values");
+  if (it == options.config.end() || it->second.empty()) return {};
+  ir::Annotator edit(graph);
+  if (it->second == "*") {
+    TRY_ASSIGN(order, ir::topological_order(graph));
+    for (const ir::NodeId n : order)
+      for (const ir::ValueId v : graph.node(n).outputs)
+        if (v != ir::kNone && !graph.value(v).name.empty()) edit.add_output(v);
+    return {};
+  }
+  const std::string& names = it->second;
+  for (size_t begin = 0; begin <= names.size();) {
+    const size_t end = std::min(names.find('\n', begin), names.size());
+    const std::string name = names.substr(begin, end - begin);
+    const ir::ValueId id = graph.find(name);
+    if (id == ir::kNone) return invalid("session.tapped_values: the model has no value {}", quote(name));
+    edit.add_output(id);
+    begin = end + 1;
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Model> read_either(BytesPtr bytes, ExternalData& external, const SessionOptions& options,
@@ -36,7 +61,8 @@ Status read_graph(BytesPtr bytes, ExternalData& external, const SessionOptions& 
   out.model = std::move(model);
   TRY(external.check_given());
   timer.lap(out.phase_ns.parse);
-  return ir::inline_functions(out.model);
+  TRY(ir::inline_functions(out.model));
+  return tap_values(*out.model.graph, options);
 }
 
 Status make_plan(std::span<const ir::NodeId> order, const ExternalData& external, const PackFile* packs,

@@ -87,12 +87,13 @@ Result<Model> optimised(const BytesPtr& bytes, ExternalData& external, const Ses
                         const SaveOptions& save) {
   TRY_ASSIGN(model, read_typed(bytes, external, options));
   const auto opset = static_cast<int>(std::max<int64_t>(1, model.opset("")));
-  TRY_ASSIGN(counts, rewrite(*model.graph, rewrite_rules(),
-                             {options.optimization_level,
-                              options.disabled_rewrites,
-                              options.most_rewrites,
-                              options.rewrites,
-                              {opset, is_same_since}}));
+  TRY(rewrite(*model.graph, rewrite_rules(),
+              {options.optimization_level,
+               options.disabled_rewrites,
+               options.most_rewrites,
+               options.rewrites,
+               {opset, is_same_since}})
+          .take_status());
   if (choose_opsets(model)) return std::move(model);
   return save.as_ort ? read_typed(bytes, external, options) : read(bytes, external, options);
 }
@@ -202,8 +203,7 @@ Status write_packs(const std::string& model, const std::string& path, const Sess
   own.config.erase("session.load_model_format");
   own.config.erase("session.model_external_initializers_file_folder_path");
   TRY_ASSIGN(session, Session::open(model, own));
-  TRY_ASSIGN(saved, save_packs(*session, path, false, options.cancel_load.get()));
-  return {};
+  return save_packs(*session, path, false, options.cancel_load.get()).take_status();
 }
 
 bool is_same_folder(const std::string& a, const std::string& b) {

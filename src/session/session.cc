@@ -73,7 +73,8 @@ Result<std::shared_ptr<Session>> Session::open(const std::string& path, const Se
       TRY_ASSIGN(own, detached(source.bytes));
       source.bytes = std::move(own);
     }
-    source.folder = folder_of(path);
+    source.folder = folder_of_new(path);
+    source.home = folder_of(path);
     source.name = path.substr(path.rfind('/') + 1);
     Result<std::shared_ptr<Session>> session = create(source, options);
     if (!session.ok()) return session.take_status().in(quote(path));
@@ -82,7 +83,7 @@ Result<std::shared_ptr<Session>> Session::open(const std::string& path, const Se
 }
 
 Result<std::shared_ptr<Session>> Session::from_bytes(BytesPtr bytes, const SessionOptions& options) {
-  return guarded([&]() -> Result<std::shared_ptr<Session>> { return create({std::move(bytes), {}, {}}, options); });
+  return guarded([&]() -> Result<std::shared_ptr<Session>> { return create({std::move(bytes), {}, {}, {}}, options); });
 }
 
 Result<ExternalData> Session::external_data(const SessionOptions& options, std::shared_ptr<Folder> folder) {
@@ -108,7 +109,7 @@ Result<std::shared_ptr<Session>> Session::create(const Source& source, const Ses
   TRY(check_cancelled(options));
   std::shared_ptr<Folder> folder;
   if (!source.folder.empty()) {
-    TRY_ASSIGN(opened, Folder::open(source.folder));
+    TRY_ASSIGN(opened, Folder::open(source.folder, source.home));
     folder = std::move(opened);
   }
   TRY_ASSIGN(packs, open_packs(folder.get(), source.name, options));
@@ -138,8 +139,7 @@ Status Session::load(const Source& source, ExternalData& external, Packs packs, 
   const bool caches = !packs && !options.pack_cache_dir.empty() && options.pack_weights;
   const std::string cache =
       options.pack_cache_dir + "/" +
-      (caches ? cache_name(source.bytes, source.folder.empty() ? "" : source.folder + "/" + source.name)
-              : std::string());
+      (caches ? cache_name(source.bytes, source.folder.empty() ? "" : source.home + "/" + source.name) : std::string());
   const auto open_cache = [&] {
     Result<std::shared_ptr<Bytes>> bytes = map_file(cache);
     Result<Packs> read = bytes.ok() ? read_packs(std::move(*bytes), options) : bytes.take_status();

@@ -38,6 +38,9 @@ class Session {
   // Uses bytes the caller keeps alive (borrow_bytes) or hands over. External data must be among the options' buffers.
   static Result<std::shared_ptr<Session>> from_bytes(BytesPtr bytes, const SessionOptions& options = {});
 
+  // Where the external data of a model comes from. The folder may be null.
+  static Result<ExternalData> external_data(const SessionOptions& options, std::shared_ptr<Folder> folder);
+
   const std::vector<ValueSpec>& inputs() const { return inputs_; }
   const std::vector<ValueSpec>& overridable() const { return overridable_; }  // initializers that are also inputs
   const std::vector<ValueSpec>& outputs() const { return outputs_; }
@@ -60,13 +63,13 @@ class Session {
 
  private:
   Session() = default;
-  // Where a model comes from. The folder is empty for one from memory.
+  // Where a model comes from: the folder it was named in, and the one where it lies if that is a link. Both are empty
+  // for one from memory.
   struct Source {
     BytesPtr bytes;
-    std::string folder, name;
+    std::string folder, home, name;
   };
   static Result<std::shared_ptr<Session>> create(const Source& source, const SessionOptions& options);
-  static Result<ExternalData> external_data(const SessionOptions& options, std::shared_ptr<Folder> folder);
   // Loads the model, and keeps its packs in the cache if the options want that.
   Status load(const Source& source, ExternalData& external, std::shared_ptr<const PackFile> packs,
               const SessionOptions& options);

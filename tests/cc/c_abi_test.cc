@@ -350,6 +350,34 @@ TEST(CAbiSession, ProfilesToAFile) {
   EXPECT_EQ(taken(name), "");
 }
 
+TEST(CAbiSession, WritesTheProfileWhenItIsReleased) {
+  const std::filesystem::path folder = testing::TempDir() + "tessera_profile_folder";
+  std::filesystem::create_directory(folder);
+  const auto o = options();
+  ok(api().EnableProfiling(o.get(), (folder / "p").c_str()));
+  expect_sums(load(tiny::add_relu(), o.get()).get());
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(CAbiMemory, NamesOfDevicesThatClientsUseAtTheirStart) {
+  for (const char* name : {"Cpu", "Cuda", "CudaPinned", "Hip", "HipPinned", "DML", "WebGPU_Buffer", "WebGPU_Buf",
+                           "WebNN_Tensor", "WebNN_Ten", "OpenVINO_GPU", "OpenVINO_RT_NPU", "QnnHtpShared"}) {
+    SCOPED_TRACE(name);
+    OrtMemoryInfo* info = nullptr;
+    ok(api().CreateMemoryInfo(name, OrtDeviceAllocator, 0, OrtMemTypeDefault, &info));
+    const char* got = nullptr;
+    ok(api().MemoryInfoGetName(info, &got));
+    EXPECT_STREQ(got, name);
+    api().ReleaseMemoryInfo(info);
+  }
+  OrtMemoryInfo* info = nullptr;
+  OrtStatus* status = api().CreateMemoryInfo("nope", OrtDeviceAllocator, 0, OrtMemTypeDefault, &info);
+  ASSERT_NE(status, nullptr);
+  EXPECT_EQ(api().GetErrorCode(status), ORT_INVALID_ARGUMENT);
+  api().ReleaseStatus(status);
+}
+
 // --- values
 
 TEST(CAbiValue, RefusesImpossibleTensors) {

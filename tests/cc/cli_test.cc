@@ -1,15 +1,22 @@
 // labels: data
 // The `tessera` command as a user meets it: exit codes, files read and written, JSON that parses.
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
 
 #include "base/file.h"
+#include "common/load.h"
 #include "common/npy.h"
 #include "common/random.h"
 #include "common/show.h"
@@ -40,9 +47,11 @@ class Cli : public testing::Test {
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   static Answer call(const std::string& arguments) {
-    const std::string command = std::string("'") + TESSERA_BINARY_DIR "/bin/tessera' " + arguments + " 2>&1";
+    return shell(std::string("'") + TESSERA_BINARY_DIR "/bin/tessera' " + arguments);
+  }
+  static Answer shell(const std::string& command) {
     Answer a;
-    std::FILE* pipe = popen(command.c_str(), "r");
+    std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
     if (!pipe) return a;
     std::array<char, 4096> buffer;
     for (size_t n; (n = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) a.out.append(buffer.data(), n);
@@ -71,7 +80,7 @@ TEST_F(Cli, WrongUseIsTwo) {
   EXPECT_EQ(call("run x.onnx --repeat 0").code, 2);
   EXPECT_EQ(call("run " + path("sum.onnxtxt") + " --target abacus").code, 2);
   EXPECT_EQ(call("--help").code, 0);
-  for (const char* command : {"run", "inspect", "check", "bench", "test", "pack", "convert", "optimize"}) {
+  for (const char* command : {"run", "inspect", "check", "bench", "test", "pack", "convert", "optimize", "trim"}) {
     const Answer a = call(std::string(command) + " --help");
     EXPECT_EQ(a.code, 0);
     EXPECT_NE(a.out.find("Examples:"), a.out.npos) << command;
@@ -237,6 +246,220 @@ TEST_F(Cli, ConvertAndOptimizeKeepTheModelAndSayWhatTheyWrote) {
   EXPECT_EQ(formless.code, 1);
   EXPECT_NE(formless.out.find("ends in .onnx, .ort or .onnxtxt"), formless.out.npos) << formless.out;
   EXPECT_FALSE(fs::exists(path("new.model")));
+}
+
+// --- convert: what is there stays whole
+
+// A model with one large weight whose elements all have one value.
+void save_filled(const std::string& path, float value) {
+  constexpr int64_t kSide = 1500;
+  ir::GraphBuilder builder;
+  const std::vector<float> elements(kSide * kSide, value);
+  const Fact matrix = Fact::tensor(DType::f32, std::vector<Dim>{kSide, kSide});
+  ASSERT_TRUE(builder.input("x", matrix).ok());
+  ASSERT_TRUE(builder.initializer("w", Weight::from(floats({kSide, kSide}, elements))).ok());
+  ir::Node n;
+  n.op_type = "Add";
+  n.version = 17;
+  const std::string_view in[] = {"x", "w"}, out[] = {"y"};
+  builder.output("y", matrix);
+  ASSERT_TRUE(builder.node(std::move(n), in, out).ok());
+  Model model;
+  model.ir_version = 8;
+  model.opsets = {{"", 17}};
+  model.graph = builder.finish();
+  ASSERT_TRUE(onnx::save_model(model, path).ok());
+}
+
+// The value that all elements of the model's weight have; -1 if they differ or the model cannot be read.
+float filling(const std::string& path) {
+  const auto model = load_model_file(path);
+  if (!model.ok() || model->graph->weights().size() != 1) return -1;
+  const auto tensor = model->graph->weights()[0].tensor();
+  if (!tensor.ok()) return -1;
+  const auto values = tensor->values<float>();
+  return std::all_of(values.begin(), values.end(), [&](float v) { return v == values[0]; }) ? values[0] : -1;
+}
+
+class Convert : public Cli {
+ protected:
+  void SetUp() override {
+    Cli::SetUp();
+    save_filled(path("one.onnx"), 1);
+    save_filled(path("two.onnx"), 2);
+    for (const char* end : {"onnx", "ort"}) {
+      ASSERT_EQ(call(command("one", end)).code, 0);
+      ASSERT_EQ(filling(path(std::string("out.") + end)), 1);
+    }
+  }
+  // Writes out.END with its weight in END.bin.
+  std::string command(const std::string& from, const std::string& end) const {
+    return "convert --extensions --external " + end + ".bin " + path(from + ".onnx") + " " + path("out." + end);
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> out;
+    for (const auto& e : fs::directory_iterator(folder_)) out.push_back(e.path().filename().string());
+    std::sort(out.begin(), out.end());
+    return out;
+  }
+  // Starts the command and sends it the signal a while later. True if it ended of itself.
+  bool interrupt(const std::string& arguments, int signal, int microseconds) const {
+    const pid_t child = fork();
+    if (child == 0) {
+      std::freopen("/dev/null", "w", stderr);
+      std::freopen("/dev/null", "w", stdout);
+      execl("/bin/sh", "sh", "-c", ("exec '" TESSERA_BINARY_DIR "/bin/tessera' " + arguments).c_str(), nullptr);
+      _exit(127);
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
+    kill(child, signal);
+    int state = 0;
+    waitpid(child, &state, 0);
+    return WIFEXITED(state);
+  }
+};
+
+TEST_F(Convert, ReplacesAModelAndItsData) {
+  const auto before = names();
+  for (const char* end : {"onnx", "ort"}) {
+    const Answer a = call(command("two", end));
+    ASSERT_EQ(a.code, 0) << a.out;
+    EXPECT_NE(a.out.find(std::string(end) + ".bin: 9.00 MB of weights"), a.out.npos) << a.out;
+    EXPECT_EQ(filling(path(std::string("out.") + end)), 2);
+    EXPECT_EQ(load_model_file(path(std::string("out.") + end))->graph->weights()[0].location,
+              std::string(end) + ".bin");
+  }
+  EXPECT_EQ(names(), before);
+}
+
+TEST_F(Convert, AFileThatMayNotGrowLeavesTheOldOnes) {
+  const auto before = names();
+  for (const char* end : {"onnx", "ort"}) {
+    const std::string limited = "ulimit -f 100; '" TESSERA_BINARY_DIR "/bin/tessera' " + command("two", end);
+    const Answer a = shell("bash -c \"" + limited + "\"");
+    EXPECT_EQ(a.code, 1) << a.out;
+    EXPECT_NE(a.out.find("File too large"), a.out.npos) << a.out;
+    EXPECT_EQ(filling(path(std::string("out.") + end)), 1);
+  }
+  EXPECT_EQ(names(), before);
+}
+
+TEST_F(Convert, AKilledOneLeavesAWholeModel) {
+  std::mt19937 random(7);
+  for (int i = 0; i < 24; ++i) {
+    const std::string end = i % 2 ? "onnx" : "ort", from = i / 2 % 2 ? "one" : "two";
+    interrupt(command(from, end), SIGKILL, 1000 + static_cast<int>(random() % 60000));
+    const float value = filling(path("out." + end));
+    ASSERT_TRUE(value == 1 || value == 2) << value;
+  }
+}
+
+TEST_F(Convert, AnInterruptedOneLeavesNothingBehind) {
+  std::mt19937 random(8);
+  for (int i = 0; i < 24; ++i) {
+    const std::string end = i % 2 ? "onnx" : "ort", from = i / 2 % 2 ? "one" : "two";
+    const auto before = names();
+    const bool ended = interrupt(command(from, end), SIGINT, 1000 + static_cast<int>(random() % 60000));
+    const float value = filling(path("out." + end));
+    ASSERT_TRUE(value == 1 || value == 2) << value;
+    if (ended) {  // not before it could listen
+      EXPECT_EQ(names(), before);
+    }
+  }
+}
+
+TEST_F(Convert, RefusesToWriteOverTheDataItReads) {
+  const Answer a = call("convert --external onnx.bin " + path("out.onnx") + " " + path("new.onnx"));
+  EXPECT_EQ(a.code, 1);
+  EXPECT_NE(a.out.find("give the new weights another name"), a.out.npos) << a.out;
+  EXPECT_EQ(filling(path("out.onnx")), 1);
+}
+
+TEST_F(Cli, ConvertReportsWhatChanged) {
+  std::ofstream(path("m.onnxtxt")) << R"(<ir_version: 10, opset_import: ["" : 17]>
+    g (float[2,2] x) => (float[2,2] y) <float[2,2] w = {1, 2, 3, 4}, float[1] unread = {5}> {
+      k = Constant <value_float = 2.0> ()
+      a = MatMul (x, w)
+      b = Identity (a)
+      y = Mul (b, k)
+    })";
+  const Answer plain = call("convert --pack " + path("m.onnxtxt") + " " + path("m.ort"));
+  ASSERT_EQ(plain.code, 0) << plain.out;
+  for (const char* wanted : {"m.ort: 3 nodes (of 4)", "1 Constant nodes became initializers",
+                             "1 initializers that nobody reads were left out", "m.ort.pack: 1 packed weights"})
+    EXPECT_NE(plain.out.find(wanted), plain.out.npos) << wanted << "\n" << plain.out;
+  const Answer optimised = call("convert --optimize 99 " + path("m.ort") + " " + path("n.onnx"));
+  ASSERT_EQ(optimised.code, 0) << optimised.out;
+  EXPECT_NE(optimised.out.find("Identity: 0 nodes, were 1"), optimised.out.npos) << optimised.out;
+}
+
+// --- trim
+
+TEST_F(Cli, TrimListsWhatModelsNeed) {
+  std::ofstream(path("m.onnxtxt")) << R"(<ir_version: 10, opset_import: ["" : 17]>
+    g (float[2,2] x, bool c) => (float[2,2] y) {
+      y = If (c) <then_branch = t () => (float[2,2] a) { a = Softplus (x) },
+                  else_branch = e () => (float[2,2] b) { b = MeanVarianceNormalization (x) }>
+    })";
+  const Answer a = call("trim --list-only " + path("m.onnxtxt") + " -o " + path("small"));
+  ASSERT_EQ(a.code, 0) << a.out;
+  const std::string list = content(path("small/operators.txt")), config = content(path("small/operators.config"));
+  EXPECT_NE(list.find("control/if.cc If\n"), list.npos) << list;
+  EXPECT_NE(list.find("math/unary.cc Softplus\n"), list.npos) << list;
+  EXPECT_NE(config.find("Softplus{\"inputs\":{\"0\":[\"float\"]}"), config.npos) << config;
+  // The list of types is read again, and gives the same.
+  const Answer again = call("trim --list-only " + path("small/operators.config") + " -o " + path("again"));
+  ASSERT_EQ(again.code, 0) << again.out;
+  EXPECT_EQ(content(path("again/operators.txt")), list);
+  EXPECT_EQ(content(path("again/operators.config")), config);
+}
+
+TEST_F(Cli, TrimReadsListsOfReducedBuilds) {
+  std::ofstream(path("ops.config")) << R"(# a comment
+!globally_allowed_types;float,int64_t
+ai.onnx;12,13;Add,Conv{"inputs": {"0": ["float"]}},HardSwish
+ai.onnx.ml;1;Scaler
+com.microsoft;1;MatMulNBits
+)";
+  const Answer a = call("trim --list-only " + path("ops.config") + " -o " + path("small"));
+  ASSERT_EQ(a.code, 0) << a.out;
+  const std::string list = content(path("small/operators.txt"));
+  for (const char* wanted :
+       {"math/binary.cc Add\n", "nn/conv.cc Conv\n", "quant/matmul_nbits.cc com.microsoft:MatMulNBits\n",
+        " ai.onnx.ml:Scaler\n", " HardSwish\n"})
+    EXPECT_NE(list.find(wanted), list.npos) << wanted << "\n" << list;
+  const std::pair<const char*, const char*> wrong[] = {{"ai.onnx;12", "line 1: wanted domain;opsets;operators"},
+                                                       {"ai.onnx;x;Add", "'x' is no operator set"},
+                                                       {"ai.onnx;12;Add{\"inputs\"", "are no JSON object"},
+                                                       {"ai.onnx;12;Nonsense", "have no operator ai.onnx:Nonsense"}};
+  for (const auto& [line, wanted] : wrong) {
+    std::ofstream(path("wrong.config")) << line << "\n";
+    const Answer refused = call("trim --list-only " + path("wrong.config") + " -o " + path("small"));
+    EXPECT_EQ(refused.code, 1);
+    EXPECT_NE(refused.out.find(wanted), refused.out.npos) << refused.out;
+  }
+}
+
+TEST_F(Cli, TrimProvesALibrary) {
+  const std::string library = TESSERA_BINARY_DIR "/lib/libtessera_minimal.so";
+  const std::string digits = std::string(TESSERA_SOURCE_DIR) + "/tests/models/demo/digits.onnx";
+  const Answer good = call("trim --prove " + library + " " + digits + " " + path("sum.onnxtxt"));
+  EXPECT_EQ(good.code, 0) << good.out;
+  EXPECT_NE(good.out.find("sum.onnxtxt: 1 run through it"), good.out.npos) << good.out;
+}
+
+// Builds a library, which takes minutes: TESSERA_TRIM=1 cli_test --gtest_filter=*TrimBuilds
+TEST_F(Cli, TrimBuilds) {
+  if (!std::getenv("TESSERA_TRIM")) GTEST_SKIP() << "set TESSERA_TRIM to build a trimmed library";
+  const std::string digits = std::string(TESSERA_SOURCE_DIR) + "/tests/models/demo/digits.onnx";
+  const Answer a = call("trim " + digits + " -o " + path("small"));
+  ASSERT_EQ(a.code, 0) << a.out;
+  EXPECT_LE(fs::file_size(path("small/libtessera_minimal.so")), 500'000u);
+  const Answer other = call("trim --prove " + path("small/libtessera_minimal.so") + " " + path("sum.onnxtxt"));
+  EXPECT_EQ(other.code, 1);
+  EXPECT_NE(other.out.find("was built without ai.onnx:Add; add that to its list of operators, or run `tessera trim`"),
+            other.out.npos)
+      << other.out;
 }
 
 TEST_F(Cli, CheckAndBench) {

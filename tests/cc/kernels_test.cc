@@ -12,13 +12,16 @@
 #include <vector>
 
 #include "base/cpu.h"
+#include "kernels/activation.h"
 #include "kernels/conv.h"
 #include "kernels/conv_stage.h"
+#include "kernels/conv_transpose.h"
 #include "kernels/conv_winograd.h"
 #include "kernels/convert.h"
 #include "kernels/gemm.h"
 #include "kernels/gemm_generic.h"
 #include "kernels/gemm_i8.h"
+#include "kernels/gemv.h"
 #include "kernels/pool.h"
 #include "kernels/requantize.h"
 #include "kernels/rows.h"
@@ -86,9 +89,9 @@ struct GemmCase {
   int c_kind = 0;  // 0 none, 1 a scalar, 2 a row vector, 3 a column vector, 4 a matrix, 5 the output itself
 };
 
-void check_gemm(Target target, const GemmCase& t) {
+void check_gemm(Target target, const GemmCase& t, bool in_place = false) {
   SCOPED_TRACE(testing::Message() << t.m << "x" << t.n << "x" << t.k << " trans " << t.trans_a << t.trans_b << " c "
-                                  << t.c_kind);
+                                  << t.c_kind << (in_place ? " B in place" : ""));
   Guarded<float> a(t.m * t.k), b(t.n * t.k), packed(static_cast<int64_t>(gemm_packed_bytes(t.n, t.k)) / 4),
       c(t.m * t.n), c_in(t.m * t.n);
   fill_random(a.data(), a.size(), 1);
@@ -103,8 +106,12 @@ void check_gemm(Target target, const GemmCase& t) {
   std::vector<float> first;
   for (int threads : kThreadCounts) {
     for (int64_t i = 0; i < c.size(); ++i) c[i] = t.c_kind == 5 ? c_in[i] : kNan;
-    gemm_f32(target, threads, t.m, t.n, t.k, a.data(), t.trans_a ? t.m : t.k, t.trans_a, packed.data(), c.data(), t.n,
-             e);
+    if (in_place)
+      gemv_f32(target, threads, t.m, t.n, t.k, a.data(), t.k, b.data(), t.trans_b ? t.k : t.n, t.trans_b, c.data(), t.n,
+               e);
+    else
+      gemm_f32(target, threads, t.m, t.n, t.k, a.data(), t.trans_a ? t.m : t.k, t.trans_a, packed.data(), c.data(), t.n,
+               e);
     if (threads == 1) first.assign(c.data(), c.data() + c.size());
     ASSERT_TRUE(same_bits(first.data(), c.data(), c.size())) << threads << " threads";
   }
@@ -133,6 +140,20 @@ TEST_P(OnTarget, GemmEpilogues) {
         for (int c_kind : {0, 1, 2, 3, 4, 5})
           for (GemmActivation activation : {GemmActivation::none, GemmActivation::relu})
             check_gemm(GetParam(), {m, n, k, m == 5, n == 16, {0.5f, -2.0f, nullptr, 0, 0, activation}, c_kind});
+}
+
+TEST_P(OnTarget, FewRowsWithBInPlace) {
+  for (const int64_t m : {1, 2, 3})
+    for (const bool trans_b : {false, true}) {
+      for (const int64_t n : {1, 7, 16, 33, 64, 255, 300})
+        for (const int64_t k : {0, 1, 5, 16, 100, 257}) check_gemm(GetParam(), {m, n, k, false, trans_b}, true);
+      for (const int c_kind : {1, 2, 3, 4, 5}) {
+        GemmEpilogue e{.alpha = 0.5f, .beta = -2.0f};
+        e.activation = GemmActivation::relu;
+        check_gemm(GetParam(), {m, 270, 40, false, trans_b, e, c_kind}, true);
+      }
+      check_gemm(GetParam(), {m, 1000, 9000, false, trans_b}, true);
+    }
 }
 
 TEST_P(OnTarget, GemmLarge) {
@@ -394,6 +415,40 @@ TEST_P(OnTarget, UnaryAccuracy) {
     }
     EXPECT_LE(worst, allowed_ulps(f)) << "op " << op << " at " << x[where] << " gave " << y[where] << " wanted "
                                       << reference(f, x[where]);
+  }
+}
+
+double reference(const Activation& f, double x) {
+  const double v = f.alpha * x + f.beta;
+  switch (f.kind) {
+    case Activation::Kind::leaky_relu: return x < 0 ? f.alpha * x : x;
+    case Activation::Kind::thresholded_relu: return x <= f.alpha ? 0 : x;
+    case Activation::Kind::hard_sigmoid: return v < 0 ? 0 : v > 1 ? 1 : v;
+    case Activation::Kind::hard_swish: return x * (v < 0 ? 0 : v > 1 ? 1 : v);
+    case Activation::Kind::swish: return x / (1 + std::exp(-f.alpha * x));
+  }
+  return 0;
+}
+
+TEST_P(OnTarget, Activations) {
+  constexpr int64_t kCount = 211;
+  Guarded<float> x(kCount), y(kCount);
+  fill_random(x.data(), kCount, 11, -9, 9);
+  x[5] = kNan, x[6] = kInf, x[7] = -0.0f, x[210] = kNan, x[209] = 1.25f;
+  for (int kind = 0; kind < kActivationCount; ++kind) {
+    const Activation f{static_cast<Activation::Kind>(kind), 1.25f, 0.5f};
+    activate_f32(GetParam(), f, x.data(), y.data(), kCount);
+    for (int64_t i = 0; i < kCount; ++i) {
+      const double want = reference(f, x[i]);
+      if (std::isfinite(want))
+        EXPECT_NEAR(y[i], want, 4e-6 * (1 + std::fabs(want))) << kind << " of " << x[i];
+      else
+        EXPECT_EQ(std::isnan(y[i]), std::isnan(want)) << kind << " of " << x[i];
+    }
+    // An element's place, and whether it is replaced, change nothing.
+    std::vector<float> again(x.data() + 1, x.data() + kCount);
+    activate_f32(GetParam(), f, again.data(), again.data(), kCount - 1);
+    EXPECT_EQ(std::memcmp(again.data(), y.data() + 1, (kCount - 1) * sizeof(float)), 0) << kind;
   }
 }
 
@@ -958,7 +1013,7 @@ TEST_P(OnTarget, Pool) {
     for (int64_t o = 0; o < columns.size(); ++o) columns[o] = static_cast<float>(o % 3);
     for (const Pool pool : {Pool::max, Pool::mean}) {
       const int64_t middle = s.out[0] / 2;
-      for (const auto [from, to] : {std::pair{int64_t{0}, middle}, std::pair{middle, s.out[0]}})
+      for (const auto& [from, to] : {std::pair{int64_t{0}, middle}, std::pair{middle, s.out[0]}})
         pool_rows(GetParam(), pool, s, {x.data(), y.data(), from, to, rows.data(), columns.data()}, scratch.data());
       for (int64_t o = 0; o < y.size(); ++o) {
         const int64_t row = o / s.out[1], column = o % s.out[1];
@@ -1029,6 +1084,79 @@ TEST_P(OnTarget, ConvRandomShapes) {
     check_conv(GetParam(),
                conv_shape({pick(1, 2), groups * per_group, m, groups}, in, kernel, stride, dilation, pad, after), i % 2,
                i % 3 ? GemmActivation::none : GemmActivation::relu);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// What every element of x spreads, by its definition.
+std::vector<double> transposed(const ConvShape& s, Guarded<float>& x, Guarded<float>& w, Guarded<float>& bias) {
+  const int64_t from = s.out[0] * s.out[1] * s.out[2], plane = s.in[0] * s.in[1] * s.in[2];
+  const int64_t taps = s.kernel[0] * s.kernel[1] * s.kernel[2], m = s.out_channels / s.groups;
+  std::vector<double> y(static_cast<size_t>(s.batch * s.out_channels * plane));
+  for (size_t i = 0; i < y.size(); ++i) y[i] = bias[static_cast<int64_t>(i) / plane % s.out_channels];
+  for (int64_t i = 0; i < x.size(); ++i) {
+    const int64_t channel = i / from % s.channels, group = channel / (s.channels / s.groups);
+    const int64_t o[3] = {i % from / (s.out[1] * s.out[2]), i / s.out[2] % s.out[1], i % s.out[2]};
+    for (int64_t k = 0; k < m * taps; ++k) {
+      const int64_t t[3] = {k % taps / (s.kernel[1] * s.kernel[2]), k / s.kernel[2] % s.kernel[1], k % s.kernel[2]};
+      int64_t at = i / from / s.channels * s.out_channels + group * m + k / taps;
+      bool inside = true;
+      for (int d = 0; d < 3; ++d) {
+        const int64_t place = o[d] * s.stride[d] + t[d] * s.dilation[d] - s.pad[d];
+        inside = inside && place >= 0 && place < s.in[d];
+        at = at * s.in[d] + place;
+      }
+      if (inside) y[static_cast<size_t>(at)] += static_cast<double>(x[i]) * w[channel * m * taps + k];
+    }
+  }
+  return y;
+}
+
+void check_conv_transpose(Target target, const ConvShape& s) {
+  const int64_t k = s.channels / s.groups, n = s.out_channels / s.groups * s.kernel[0] * s.kernel[1] * s.kernel[2];
+  const auto group_floats = static_cast<int64_t>(gemm_packed_bytes(n, k) / 4);
+  Guarded<float> x(s.batch * s.channels * s.out[0] * s.out[1] * s.out[2]), w(s.channels * n), bias(s.out_channels);
+  Guarded<float> y(s.batch * s.out_channels * s.in[0] * s.in[1] * s.in[2]), packed(s.groups * group_floats);
+  fill_random(x.data(), x.size(), 30);
+  fill_random(w.data(), w.size(), 31);
+  fill_random(bias.data(), bias.size(), 32);
+  for (int64_t g = 0; g < s.groups; ++g)
+    gemm_pack_b(w.data() + g * k * n, n, false, k, n, packed.data() + g * group_floats, 1);
+  const std::vector<double> want = transposed(s, x, w, bias);
+  std::vector<float> before;
+  for (int threads : kThreadCounts) {
+    Guarded<float> scratch(static_cast<int64_t>(conv_transpose_scratch_bytes(s)) / 4 * threads);
+    for (int64_t i = 0; i < scratch.size(); ++i) scratch[i] = kNan;
+    conv_transpose_f32(target, threads, s, x.data(), packed.data(), bias.data(), y.data(), scratch.data());
+    if (threads == 1) before.assign(y.data(), y.data() + y.size());
+    ASSERT_TRUE(same_bits(before.data(), y.data(), y.size())) << threads << " threads";
+  }
+  const double allowed = 2e-6 * (2 + std::sqrt(static_cast<double>(s.channels / s.groups * 16)));
+  for (int64_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], want[static_cast<size_t>(i)], allowed) << i;
+}
+
+TEST_P(OnTarget, ConvTranspose) {
+  std::mt19937 random(9);
+  const auto pick = [&](int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
+  };
+  for (int i = 0; i < 160; ++i) {
+    ConvShape s;
+    s.batch = pick(1, 2), s.groups = pick(0, 2) ? 1 : pick(1, 3);
+    s.channels = s.groups * pick(1, i % 10 ? 9 : 300), s.out_channels = s.groups * pick(1, i % 7 ? 20 : 70);
+    for (int d = static_cast<int>(pick(0, 2)); d < 3; ++d) {
+      s.kernel[d] = pick(1, 4);
+      s.stride[d] = pick(1, 3);
+      s.dilation[d] = pick(0, 3) ? 1 : pick(1, 3);
+      s.pad[d] = pick(0, 2);
+      s.out[d] = pick(1, d == 0 ? 3 : d == 1 ? 40 : i % 9 ? 20 : 90);
+      s.in[d] = std::max<int64_t>(
+          1, (s.out[d] - 1) * s.stride[d] + (s.kernel[d] - 1) * s.dilation[d] + 1 - s.pad[d] - pick(0, 2) + pick(0, 1));
+    }
+    const int64_t work = s.batch * s.channels * (s.out_channels / s.groups) * s.out[0] * s.out[1] * s.out[2];
+    if (work * s.kernel[0] * s.kernel[1] * s.kernel[2] > 2'000'000) continue;  // slow to check
+    SCOPED_TRACE(testing::Message() << "shape " << i);
+    check_conv_transpose(GetParam(), s);
     if (HasFatalFailure()) return;
   }
 }

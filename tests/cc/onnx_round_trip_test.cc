@@ -56,6 +56,33 @@ TEST(RoundTrip, SparseInitializersStaySparse) {
 }
 
 // A model in which every message has a field of number 900 that no version of ONNX knows.
+// Tools of ONNX Runtime write models that do not import its own domain, or import a set as version 0 beside another.
+TEST(Reader, TakesImportsAsOnnxRuntimesToolsLeaveThem) {
+  using protozero::pbf_writer;
+  const auto model_with = [](const std::string& domain, std::initializer_list<int64_t> versions) {
+    std::string bytes;
+    pbf_writer model(bytes);
+    model.add_int64(onnx::model::ir_version, 10);
+    {
+      pbf_writer graph(model, onnx::model::graph);
+      pbf_writer node(graph, onnx::graph::node);
+      node.add_string(onnx::node::output, "y");
+      node.add_string(onnx::node::op_type, "Anything");
+      node.add_string(onnx::node::domain, domain);
+    }
+    for (const int64_t v : versions) pbf_writer(model, onnx::model::opset_import).add_int64(onnx::opset::version, v);
+    return read(bytes);
+  };
+  const auto own = model_with("com.microsoft", {17});
+  ASSERT_TRUE(own.ok()) << own.status().message();
+  EXPECT_EQ(own->graph->node(0).version, 1);
+  EXPECT_FALSE(model_with("somewhere", {17}).ok());
+  const auto zero = model_with("", {0, 7});
+  ASSERT_TRUE(zero.ok()) << zero.status().message();
+  EXPECT_EQ(zero->graph->node(0).version, 7);
+  EXPECT_FALSE(model_with("", {0}).ok());
+}
+
 TEST(RoundTrip, UnknownFieldsSurvive) {
   using protozero::pbf_writer;
   constexpr uint32_t kStrange = 900;

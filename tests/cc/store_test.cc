@@ -570,6 +570,39 @@ TEST_F(Store, LinksOutOfTheFolderAreRefused) {
   EXPECT_TRUE(Session::open(path("inner/model.onnx")).ok());
 }
 
+// How caches of downloaded models look: links in one folder, files in another under names of their own.
+TEST_F(Store, LinksToWhereTheModelItselfLiesAreFollowed) {
+  make_odd();
+  for (const char* folder : {"blobs/deep", "snapshots/version", "elsewhere"}) fs::create_directories(path(folder));
+  fs::rename(path("model.onnx"), path("blobs/1"));
+  fs::rename(path("weights.bin"), path("blobs/2"));
+  const std::string model = path("snapshots/version/model.onnx"), data = path("snapshots/version/weights.bin");
+  const auto opens = [&](const fs::path& target) {
+    fs::remove(data);
+    fs::create_symlink(target, data);
+    return Session::open(model).ok();
+  };
+  for (const bool absolute : {false, true}) {
+    const fs::path up = absolute ? path("") : "../..";
+    fs::remove(model);
+    fs::create_symlink(up / "blobs/1", model);
+    EXPECT_TRUE(opens(up / "blobs/2"));
+    fs::copy_file(path("blobs/2"), path("blobs/deep/2"), fs::copy_options::overwrite_existing);
+    EXPECT_TRUE(opens(up / "blobs/deep/2"));
+    fs::copy_file(path("blobs/2"), path("elsewhere/2"), fs::copy_options::overwrite_existing);
+    EXPECT_FALSE(opens(up / "elsewhere/2"));
+    fs::create_symlink("../elsewhere/2", path("blobs/out"));
+    EXPECT_FALSE(opens(up / "blobs/out"));
+    fs::remove(path("blobs/out"));
+    fs::copy_file(path("blobs/2"), path("snapshots/version/own.bin"), fs::copy_options::overwrite_existing);
+    EXPECT_TRUE(opens(absolute ? fs::path(path("snapshots/version/own.bin")) : "own.bin"));
+  }
+  const Result<std::shared_ptr<Session>> refused =
+      opens(path("elsewhere/2")) ? invalid("it opened") : Session::open(model);
+  EXPECT_NE(refused.status().message().find("leaves the model's folder"), std::string::npos)
+      << refused.status().message();
+}
+
 TEST_F(Store, LinksOutOfTheFolderAreNoPackFiles) {
   make_odd();
   const auto wants = run(open(path("model.onnx")).get());

@@ -2,9 +2,13 @@
 """Models that tessera saves, ONNX Runtime opens, and the other way round.
 
     python tests/compat/saved_models.py TESSERA
+    python tests/compat/saved_models.py TESSERA --models [NAME ...]
 
 Each model is saved by `tessera optimize`, whole and with its weights and packs in files, and must give ONNX Runtime's
 results of the original both there and here. Then ONNX Runtime saves it with its own packed weights, for tessera to run.
+
+With --models the real models of build/models (those whose path contains a NAME) are saved by both instead, each at its
+extended level, and run by the other: a table of differences, with the operators of com.microsoft that ONNX Runtime put in.
 """
 import os
 import pathlib
@@ -142,6 +146,9 @@ def check(name, folder):
 
 
 def main():
+    if sys.argv[2:3] == ["--models"]:
+        from cases import saved_real
+        return saved_real.run(sys.argv[1], sys.argv[3:])
     if len(sys.argv) != 2:
         print(__doc__, file=sys.stderr)
         return 2

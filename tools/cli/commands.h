@@ -17,6 +17,7 @@ void add_bench(CLI::App& app, int& exit_code);
 void add_optimize(CLI::App& app, int& exit_code);
 void add_pack(CLI::App& app, int& exit_code);
 void add_test(CLI::App& app, int& exit_code);
+void add_trim(CLI::App& app, int& exit_code);
 
 inline constexpr int kOk = 0, kFailed = 1, kUsage = 2;
 

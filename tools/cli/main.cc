@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <new>
 
@@ -37,6 +38,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", "tessera " TESSERA_VERSION);
   app.footer("Run 'tessera COMMAND --help' for the options and examples of a command.");
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error, not an end
   int exit_code = kOk;
   add_run(app, exit_code);
   add_inspect(app, exit_code);
@@ -46,6 +48,7 @@ int main(int argc, char** argv) {
   add_convert(app, exit_code);
   add_bench(app, exit_code);
   add_test(app, exit_code);
+  add_trim(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -76,8 +76,9 @@ class ModelReader {
         case opset::version: opset.second = f.integer(); break;
         default: f.skip();
       }
-    if (opset.second < 1 || opset.second > INT32_MAX)
+    if (opset.second < 0 || opset.second > INT32_MAX)
       return invalid_graph("operator set {} has version {}", quote(opset.first), opset.second);
+    if (opset.second == 0) return {};  // it says nothing
     for (const auto& [domain, version] : out)
       if (domain == opset.first) {
         if (version == opset.second) return {};
@@ -85,6 +86,11 @@ class ModelReader {
       }
     out.push_back(std::move(opset));
     return {};
+  }
+
+  // ONNX Runtime's own domains need not be imported.
+  static int implied_version(std::string_view domain) {
+    return domain == "com.microsoft" || domain == "com.microsoft.nchwc" ? 1 : 0;
   }
 
   static Status check_name(std::string_view name) {
@@ -194,6 +200,7 @@ class ModelReader {
       for (const std::string_view arg : *list) TRY(check_name(arg));
     for (const auto& [domain, version] : opsets)
       if (domain == n.domain) n.version = static_cast<int>(version);
+    if (n.version == 0) n.version = implied_version(n.domain);
     if (n.version == 0 && !has_function(n))
       return invalid_graph("{}: its domain {} is not imported", n.title(), quote(n.domain));
     // Subgraphs read their own nodes through the same scratch lists.

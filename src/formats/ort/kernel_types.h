@@ -18,11 +18,14 @@ struct ArgumentPlace {
 
 struct KernelTypes {
   int since = 0;  // the operator's version
+  // False for ONNX Runtime's own operators: their versions stay as they are when arguments are added.
+  bool of_standard = true;
   // By type variable, or by the argument's own name where its type is fixed; inputs first, each in order.
   std::map<std::string, std::vector<ArgumentPlace>, std::less<>> places;
 };
 
-// What the standard says of the operator in this operator set; nothing if it does not know it.
+// What the standard, or ONNX Runtime of its own operators, says of the operator in this operator set; nothing if
+// neither knows it.
 std::optional<KernelTypes> kernel_types(std::string_view domain, std::string_view op_type, int opset);
 
 // Libraries without the standard's signatures read files without this function.

@@ -62,6 +62,8 @@ class ModelReader {
   }
 
  private:
+  using Facts = std::unordered_map<std::string_view, Fact>;  // by name
+
   Status read_session() {
     if (flat::File::identifier(file_.bytes()) != kIdentifier)
       return error(Code::fail, "not a model in ONNX Runtime's format: it does not say {}", kIdentifier);
@@ -128,23 +130,59 @@ class ModelReader {
     return {};
   }
 
+  // The arguments that share a type, whatever its variable is called.
+  static std::set<std::vector<ArgumentPlace>> groups_of(const KernelTypes& types) {
+    std::set<std::vector<ArgumentPlace>> out;
+    for (const auto& [variable, places] : types.places) out.insert(places);
+    return out;
+  }
+
   Status read_resolver_op(std::string_view id, const Table& op) {
     const size_t second = id.rfind(':'), first = second == 0 ? id.npos : id.rfind(':', second - 1);
     KernelTypes said;
     if (second == id.npos || first == id.npos || !parse_number(id.substr(second + 1), said.since))
       return invalid_graph("wanted domain:name:version");
+    std::set<ArgumentPlace> placed;
     for (const Table t : op.list<Table>(resolver_op::kernel_type_str_args)) {
       const auto [it, fresh] = said.places.try_emplace(std::string(t.text(resolver_type::kernel_type_str)));
       if (!fresh) return invalid_graph("type {} is described twice", quote(it->first));
-      for (const Table a : t.list<Table>(resolver_type::args))
+      for (const Table a : t.list<Table>(resolver_type::args)) {
         it->second.push_back({a.number<int8_t>(resolver_arg::arg_type) == resolver_arg::output,
                               a.number<uint32_t>(resolver_arg::index)});
+        if (!placed.insert(it->second.back()).second) return invalid_graph("an argument has two types");
+      }
       std::sort(it->second.begin(), it->second.end());
     }
     if (!standard_) return {};
     const auto known = standard_(id.substr(0, first), id.substr(first + 1, second - first - 1), said.since);
-    if (known && (known->since != said.since || known->places != said.places))
+    // Files made by hand name versions between those that changed the operator, and the type variables of others.
+    const bool same =
+        known && (known->since == said.since ? known->places == said.places : groups_of(*known) == groups_of(said));
+    if (known && known->of_standard && !same)
       return invalid_graph("the file says other types of its arguments than the standard");
+    if (!same) foreign_[std::string(id)] = std::move(said);
+    return {};
+  }
+
+  // Of operators that no standard knows, or that were others when the file was written: what shares a type in the table
+  // does so at every node.
+  Status check_foreign_types(const ir::Node& n, int since, std::span<const std::string_view> inputs,
+                             std::span<const std::string_view> outputs, const Facts& facts) {
+    if (foreign_.empty()) return {};
+    const auto said = foreign_.find(format("{}:{}:{}", n.domain, n.op_type, since));
+    if (said == foreign_.end()) return {};
+    for (const auto& [variable, places] : said->second.places) {
+      DType type = DType::undefined;
+      for (const ArgumentPlace& p : places) {
+        const auto args = p.output ? outputs : inputs;
+        const auto fact = p.index < args.size() ? facts.find(args[p.index]) : facts.end();
+        if (fact == facts.end() || !fact->second.is_tensor() || fact->second.dtype == DType::undefined) continue;
+        if (type == DType::undefined) type = fact->second.dtype;
+        if (type != fact->second.dtype)
+          return invalid_graph("{}: the file says that the arguments of type {} are alike, they are {} and {}",
+                               n.title(), quote(variable), name_of(type), name_of(fact->second.dtype));
+      }
+    }
     return {};
   }
 
@@ -162,7 +200,7 @@ class ModelReader {
     TRY_ASSIGN(facts, read_node_args(g));
     TRY(read_arguments(g, facts, depth, builder));
     for (const Table n : g.list<Table>(graph::nodes)) {
-      TRY(read_node(n, depth, builder));
+      TRY(read_node(n, facts, depth, builder));
       TRY(file_.status());
     }
     for (auto& [value, fact] : facts) builder.value_info(value, std::move(fact));
@@ -192,7 +230,6 @@ class ModelReader {
     return {};
   }
 
-  using Facts = std::unordered_map<std::string_view, Fact>;
   Result<Facts> read_node_args(const Table& g) {
     Facts out;
     for (const Table v : g.list<Table>(graph::node_args)) {
@@ -224,17 +261,19 @@ class ModelReader {
     return {};
   }
 
-  // The version in force, after comparing it with what the node says.
+  // The version in force, after comparing it with what the node says. A node of a version later than the imported set
+  // is what it says, as it is for ONNX Runtime: files made by hand have such nodes.
   Result<int> version_of(const ir::Node& n, int since) {
-    const auto version = static_cast<int>(model_.opset(n.domain));
+    auto version = static_cast<int>(model_.opset(n.domain));
     if (version == 0) return invalid_graph("{}: its domain {} is not imported", n.title(), quote(n.domain));
-    const auto known = standard_ ? standard_(n.domain, n.op_type, version) : std::nullopt;
+    const auto known = standard_ ? standard_(n.domain, n.op_type, std::max(version, since)) : std::nullopt;
+    if (known ? known->since == since : !standard_) version = std::max(version, since);
     if (since < 1 || since > version || (known && known->since != since))
       return invalid_graph("{}: version {} of the operator is not that of operator set {}", n.title(), since, version);
     return version;
   }
 
-  Status read_node(const Table& t, int depth, ir::GraphBuilder& builder) {
+  Status read_node(const Table& t, const Facts& facts, int depth, ir::GraphBuilder& builder) {
     ir::Node n;
     n.name = t.text(node::name);
     n.op_type = t.text(node::op_type);
@@ -242,7 +281,8 @@ class ModelReader {
     TRY(check_name(n.name));
     if (n.op_type.empty()) return invalid_graph("node {} has no operator", quote(n.name));
     if (t.number<int32_t>(node::type) != 0) return not_implemented("{} is a fused function", n.title());
-    TRY_ASSIGN(version, version_of(n, t.number<int32_t>(node::since_version)));
+    const auto since = t.number<int32_t>(node::since_version);
+    TRY_ASSIGN(version, version_of(n, since));
     n.version = version;
     const auto inputs = copy(t.list<std::string_view>(node::inputs));
     const auto outputs = copy(t.list<std::string_view>(node::outputs));
@@ -250,6 +290,7 @@ class ModelReader {
       return invalid_graph("{} has more than {} inputs or outputs", n.title(), kMostArguments);
     for (const auto* list : {&inputs, &outputs})
       for (const std::string_view arg : *list) TRY(check_name(arg));
+    TRY(check_foreign_types(n, since, inputs, outputs, facts));
     for (const Table a : t.list<Table>(node::attributes)) {
       Result<ir::Attribute> attribute = read_attribute(a, depth);
       if (!attribute.ok()) return attribute.take_status().in(n.title());
@@ -364,12 +405,22 @@ class ModelReader {
   Model model_;
   std::shared_ptr<DimPool> dims_;
   KernelTypesOf* standard_;
+  std::map<std::string, KernelTypes, std::less<>> foreign_;  // what the table says beyond the standard
 };
 
 }  // namespace
 
 bool is_ort_model(const Bytes& bytes) {
   return flat::File::identifier({reinterpret_cast<const char*>(bytes.data()), bytes.size()}) == kIdentifier;
+}
+
+int64_t saved_optimizations(const Bytes& bytes) {
+  flat::File file({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  const Table g = file.root().table(session::model).table(model::graph);
+  int64_t out = 0;
+  for (const Table e : g.table(graph::runtime_optimizations).list<Table>(optimizations::records))
+    out += static_cast<int64_t>(e.list<Table>(optimizations_of::records).size());
+  return out;
 }
 
 Result<Model> read_model(BytesPtr bytes, ExternalData& external, std::shared_ptr<DimPool> dims,

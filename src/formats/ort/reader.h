@@ -18,4 +18,7 @@ Result<Model> read_model(BytesPtr bytes, ExternalData& external,
                          std::shared_ptr<DimPool> dims = std::make_shared<DimPool>(),
                          KernelTypesOf* standard = nullptr);
 
+// How many rewrites the main graph of a file proposes for the time of loading.
+int64_t saved_optimizations(const Bytes& bytes);
+
 }  // namespace tessera::ort

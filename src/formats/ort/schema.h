@@ -47,6 +47,12 @@ enum : int {
   runtime_optimizations
 };
 }
+namespace optimizations {
+enum : int { records };
+}
+namespace optimizations_of {
+enum : int { optimizer_name, records };
+}
 namespace node {
 enum : int {
   name,

@@ -709,7 +709,8 @@ Result<std::string> write_model(const Model& model, const WriteOptions& options)
 
 Status write_model(const Model& model, AtomicFile& file, const std::string& folder, const WriteOptions& options) {
   TRY_ASSIGN(layout, ModelWriter(model, options).write());
-  if (!layout.external.empty()) TRY(save_external(layout, folder + "/" + options.external_file, options));
+  if (!layout.external.empty() && !options.external_is_there)
+    TRY(save_external(layout, folder + "/" + options.external_file, options));
   return emit(layout, options, [&](const void* data, size_t size) { return file.write(data, size); });
 }
 

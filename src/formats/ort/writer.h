@@ -16,6 +16,7 @@ struct WriteOptions {
   // Weights of at least this many bytes go into a file of this name beside the model, if a name is given.
   std::string external_file;
   int64_t external_least = 1024;
+  bool external_is_there = false;  // that file has been written before, by the same model and numbers
   // Told now and then how many of how many bytes are written.
   std::function<void(int64_t done, int64_t total)> progress;
   const std::atomic<bool>* cancel = nullptr;  // ends the writing of files with an error

@@ -81,13 +81,10 @@ Status shape_at(const AttentionParams& p, ShapeCall<D>& c) {
   return shape(P, p, c);
 }
 
-// Everything after the projection to rows of `total` numbers.
-Status attend_projected(const Places& at, const AttentionParams& p, Call& call, const float* rows) {
-  AttentionCall a;
-  Sizes& s = a.sizes;
-  const Shape& x = call.shape(at.x);
-  const int64_t total = call.shape(at.weights)[1];
-  const int64_t q_width = p.hidden_sizes.empty() ? total / 3 : p.hidden_sizes[0];
+// Sizes up to v_size.
+Sizes sizes_of(const AttentionParams& p, const Shape& x, const Shape& weights) {
+  const int64_t total = weights[1], q_width = p.hidden_sizes.empty() ? total / 3 : p.hidden_sizes[0];
+  Sizes s;
   s.four = false;
   s.batch = x[0];
   s.q_heads = s.kv_heads = p.heads;
@@ -95,42 +92,82 @@ Status attend_projected(const Places& at, const AttentionParams& p, Call& call, 
   s.past = 0;
   s.size = q_width / p.heads;
   s.v_size = (total - 2 * q_width) / p.heads;
-  a.q = float_rows(rows, s.fresh, total, s.size);
-  a.k = float_rows(rows + q_width, s.fresh, total, s.size);
-  a.v = float_rows(rows + 2 * q_width, s.fresh, total, s.v_size);
+  return s;
+}
+
+// Everything after the projection to rows of floats. The scratch of the projection lies before that of the attention.
+Status attend_projected(const Places& at, const AttentionParams& p, Call& call, const float* rows,
+                        int64_t scratch_begin) {
+  AttentionCall a;
+  Sizes& s = a.sizes;
+  s = sizes_of(p, call.shape(at.x), call.shape(at.weights));
+  a.type = call.out_dtype(0);
+  const int64_t total = call.shape(at.weights)[1], q_width = s.size * p.heads;
+  a.q = head_rows(DType::f32, rows, s.fresh, total, s.size);
+  a.k = head_rows(DType::f32, rows + q_width, s.fresh, total, s.size);
+  a.v = head_rows(DType::f32, rows + 2 * q_width, s.fresh, total, s.v_size);
+  const int64_t bytes = bits_of(a.type) / 8;
   if (call.has(at.past)) {
-    a.past_k = call.in<float>(at.past);
-    a.past_v = a.past_k + call.count(at.past) / 2;
+    a.past_k = call.in<std::byte>(at.past);
+    a.past_v = a.past_k + call.count(at.past) / 2 * bytes;
     a.past_room = call.shape(at.past)[3];
     s.past = p.shared ? call.integer(at.past_length, 0) : a.past_room;
   }
-  if (float* present = call.out<float>(1)) {
+  if (auto* present = call.out<std::byte>(1)) {
     a.present_k = present;
-    a.present_v = present + call.out_count(1) / 2;
+    a.present_v = present + call.out_count(1) / 2 * bytes;
     a.present_room = call.out_shape(1)[3];
   }
   a.padding = at.padding;
   a.bias = at.score_bias;
+  a.scratch = call.scratch<std::byte>(0) + scratch_begin;
   return attend(p, call, a);
+}
+
+// An input as floats: in place, or in `room`.
+Result<const float*> floats_of(const Call& call, int i, Tensor& room) {
+  if (call.dtype(i) == DType::f32) return call.in<float>(i);
+  TRY_ASSIGN(fresh, Tensor::allocate(DType::f32, call.shape(i)));
+  room = std::move(fresh);
+  auto* out = static_cast<float*>(room.mutable_data());
+  for_pieces(call, call.count(i), [&](int64_t begin, int64_t count) {
+    attention::load_floats(call.target(), call.dtype(i), call.in(i), begin, count, out + begin);
+  });
+  return out;
+}
+
+int64_t float_panel_scratch(const Shape& w, bool packed) {
+  return packed ? 0 : round_up(panel_scratch(static_cast<int64_t>(gemm_packed_bytes(w[1], w[0]))), 64);
 }
 
 Status compute_float(const AttentionParams& p, Call& call) {
   const Shape &x = call.shape(kFloat.x), &w = call.shape(kFloat.weights);
   const int64_t rows = x[0] * x[1], k = w[0], n = w[1];
+  const PanelType type = panel_type(call.dtype(kFloat.weights));
   TRY_ASSIGN(projected, Tensor::allocate(DType::f32, Shape{rows, n}));
-  const auto* panel = static_cast<const float*>(call.packed(kFloat.weights));
+  std::optional<GemmPanels> panels = packed_panels(call, kFloat.weights);
+  const int64_t scratch_begin = float_panel_scratch(w, panels.has_value());
   PanelRoom room;
-  if (!panel) {
+  if (!panels) {
     TRY_ASSIGN(fresh, room.get(call, static_cast<int64_t>(gemm_packed_bytes(n, k))));
-    gemm_pack_b(call.in<float>(kFloat.weights), n, false, k, n, fresh, call.threads());
-    panel = fresh;
+    gemm_pack_b(type, call.in(kFloat.weights), n, false, k, n, fresh, call.threads());
+    panels.emplace(fresh, type);
   }
+  Tensor rooms[2];
+  TRY_ASSIGN(from, floats_of(call, kFloat.x, rooms[0]));
   GemmEpilogue e;
-  e.c_in = call.maybe<float>(kFloat.bias);
   e.c_col_stride = 1;
+  if (call.has(kFloat.bias)) {
+    TRY_ASSIGN(bias, floats_of(call, kFloat.bias, rooms[1]));
+    e.c_in = bias;
+  }
   auto* y = static_cast<float*>(projected.mutable_data());
-  gemm_f32(call.target(), call.threads(), rows, n, k, call.in<float>(kFloat.x), k, false, panel, y, n, e);
-  return attend_projected(kFloat, p, call, y);
+  gemm_f32(call.target(), call.threads(), rows, n, k, from, k, false, *panels, y, n, e);
+  return attend_projected(kFloat, p, call, y, scratch_begin);
+}
+
+int64_t byte_panel_scratch(const Shape& w, bool packed) {
+  return packed ? 0 : round_up(panel_scratch(static_cast<int64_t>(gemm_i8_packed_bytes(w[1], w[0]))), 64);
 }
 
 Status compute_quantized(const AttentionParams& p, Call& call) {
@@ -154,26 +191,38 @@ Status compute_quantized(const AttentionParams& p, Call& call) {
       y[i] = static_cast<float>(from[i]) * (x_scale * w_scale.at(0, j, batch.n)) + bias[j];
     }
   });
-  return attend_projected(at, p, call, y);
+  return attend_projected(at, p, call, y, byte_panel_scratch(w, call.packed(at.weights)));
 }
 
-int64_t scratch_float(const void*, const ScratchCall& in) {
-  const Shape& w = *in[kFloat.weights];
-  return in.is_packed(kFloat.weights) ? 0 : panel_scratch(static_cast<int64_t>(gemm_packed_bytes(w[1], w[0])));
+int64_t attention_scratch(const Places& at, const AttentionParams& p, const ScratchCall& in) {
+  const auto past = static_cast<size_t>(at.past);
+  const bool cached = past < in.size() && in[past]->rank() == 5;
+  return attend_scratch(p, sizes_of(p, *in[0], *in[1]), cached ? (*in[past])[3] : 0);
+}
+int64_t scratch_float(const void* params, const ScratchCall& in) {
+  return float_panel_scratch(*in[1], in.is_packed(1)) +
+         attention_scratch(kFloat, *static_cast<const AttentionParams*>(params), in);
+}
+int64_t scratch_quantized(const void* params, const ScratchCall& in) {
+  return byte_panel_scratch(*in[1], in.is_packed(1)) +
+         attention_scratch(kQuantized, *static_cast<const AttentionParams*>(params), in);
 }
 int64_t packed_bytes(const PackCall& c) {
   const Shape& w = c.shape(1);
-  return w.rank() == 2 ? static_cast<int64_t>(gemm_packed_bytes(w[1], w[0])) : 0;
+  return w.rank() == 2 ? static_cast<int64_t>(gemm_packed_bytes(w[1], w[0], panel_type(c.dtype(1)))) : 0;
 }
 void pack(const PackCall& c, void* out) {
   const Shape& w = c.shape(1);
-  gemm_pack_b(c.in<float>(1), w[1], false, w[0], w[1], static_cast<float*>(out), c.threads);
+  gemm_pack_b(panel_type(c.dtype(1)), c.in<void>(1), w[1], false, w[0], w[1], out, c.threads);
 }
 
-constexpr Packing kFloatPacks[] = {{1, "F32.P16", packed_bytes, pack}}, kBytePacks[] = {byte_matrix<1>()};
+constexpr Packing kFloatPacks[] = {{1, "F32.P16", packed_bytes, pack},
+                                   {1, "F16.P16", packed_bytes, pack, nullptr, set_of(DType::f16)},
+                                   {1, "BF16.P16", packed_bytes, pack, nullptr, set_of(DType::bf16)}};
+constexpr Packing kBytePacks[] = {byte_matrix<1>()};
 constexpr TypeRule kFloatTypes[] = {
-    {in_arg(0) | in_arg(1) | in_arg(2) | in_arg(4) | in_arg(5) | out_arg(0) | out_arg(1), set_of(DType::f32),
-     kHalfFloats},
+    {in_arg(0) | in_arg(1) | in_arg(2) | in_arg(4) | in_arg(5) | out_arg(0) | out_arg(1),
+     kHalfFloats | set_of(DType::f32)},
     {in_arg(3) | in_arg(6), set_of(DType::i32)}};
 constexpr TypeSet kBytes = set_of(DType::i8, DType::u8);
 constexpr TypeRule kQuantizedTypes[] = {
@@ -202,7 +251,7 @@ extern constexpr Op kMicrosoftQAttention{.domain = kDomain,
                                          .types = type_of_input<kQuantized.bias>,
                                          .shape = shape_with<AttentionParams, int64_t, shape_at<int64_t, kQuantized>>,
                                          .kernels = kQuantizedKernels,
-                                         .scratch = byte_matrix_scratch<1>,
+                                         .scratch = scratch_quantized,
                                          .packs = kBytePacks};
 extern constexpr OpInference kMicrosoftAttentionInference{.shape =
                                                               shape_with<AttentionParams, Dim, shape_at<Dim, kFloat>>};

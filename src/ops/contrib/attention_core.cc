@@ -38,20 +38,18 @@ std::vector<float> padding_numbers(const Call& call, int i, const Sizes& s, floa
   return out;
 }
 
-// The cache: fresh rows behind the past ones, wherever the result is wanted.
-void keep(const Call& call, const AttentionCall& a, const float* past, float* present, int64_t size,
-          const std::vector<int64_t>& past_rows, HeadTensor& fresh, HeadTensor& old) {
+// The cache: fresh rows behind the past ones, wherever the result is wanted. The step is null if it is not.
+const CacheStep* keep(const AttentionCall& a, const std::byte* past, std::byte* present, int64_t size,
+                      HeadTensor& fresh, HeadTensor& old, const int64_t* past_rows, CacheStep* step) {
   const Sizes& s = a.sizes;
-  const auto* bytes = reinterpret_cast<const std::byte*>(past);
   if (!present) {
-    if (past) old = {bytes, DType::f32, Layout::of(true, s.kv_heads, a.past_room, size)};
-    return;
+    if (past) old = {past, a.type, Layout::of(true, s.kv_heads, a.past_room, size)};
+    return nullptr;
   }
-  if (present != past && a.present_room > s.keys)
-    std::fill_n(present, s.batch * s.kv_heads * a.present_room * size, 0.f);
-  append(call, {s.batch, s.kv_heads, size, bytes, a.past_room, past_rows.data(), fresh, s.fresh,
-                reinterpret_cast<std::byte*>(present), a.present_room});
-  fresh = {reinterpret_cast<const std::byte*>(present), DType::f32, Layout::of(true, s.kv_heads, a.present_room, size)};
+  *step = {s.batch, s.kv_heads, size, past, a.past_room, past_rows, fresh, s.fresh, present, a.present_room, a.type};
+  step->zeros_behind = true;
+  fresh = {present, a.type, Layout::of(true, s.kv_heads, a.present_room, size)};
+  return step;
 }
 
 }  // namespace
@@ -70,39 +68,47 @@ Status parse_attention(Attrs& a, AttentionParams& p) {
   return {};
 }
 
-HeadTensor float_rows(const float* data, int64_t rows, int64_t row_step, int64_t size) {
-  return {reinterpret_cast<const std::byte*>(data), DType::f32, {rows * row_step, size, row_step}};
+HeadTensor head_rows(DType type, const void* data, int64_t rows, int64_t row_step, int64_t size) {
+  return {static_cast<const std::byte*>(data), type, {rows * row_step, size, row_step}};
+}
+
+int64_t attend_scratch(const AttentionParams& p, Sizes s, int64_t past_room) {
+  s.keys = p.shared && past_room ? past_room : past_room + s.fresh;
+  s.cut(s.keys);
+  return scratch_bytes(s);
 }
 
 Status attend(const AttentionParams& p, Call& call, AttentionCall& a) {
   Sizes& s = a.sizes;
   s.keys = s.past + s.fresh;
-  s.cut();
+  s.cut(p.shared && a.past_room ? a.past_room : s.keys);
   Problem problem(s);
   problem.q = a.q;
   problem.k = a.k;
   problem.v = a.v;
   const std::vector<int64_t> past_rows(static_cast<size_t>(s.batch), s.past);
-  keep(call, a, a.past_k, a.present_k, s.size, past_rows, problem.k, problem.past_k);
-  keep(call, a, a.past_v, a.present_v, s.v_size, past_rows, problem.v, problem.past_v);
+  CacheStep keep_k, keep_v;
+  problem.keep_k = keep(a, a.past_k, a.present_k, s.size, problem.k, problem.past_k, past_rows.data(), &keep_k);
+  problem.keep_v = keep(a, a.past_v, a.present_v, s.v_size, problem.v, problem.past_v, past_rows.data(), &keep_v);
   problem.y = call.out(0);
-  problem.y_type = DType::f32;
+  problem.y_type = a.type;
   problem.y_layout = Layout::of(false, s.q_heads, s.queries, s.v_size);
   problem.scale = p.scale != 0 ? p.scale : static_cast<float>(1 / std::sqrt(static_cast<double>(s.size)));
   problem.causal = p.causal;
   problem.scores = a.scores;
-  problem.scores_type = DType::f32;
+  problem.scores_type = a.type;
   problem.scores_mode = 2;
   std::vector<float> padding;
   if (call.has(a.padding)) padding = padding_numbers(call, a.padding, s, p.filter, &problem.masks[0]);
   if (call.has(a.bias)) problem.masks[1] = Mask::of(call, a.bias);
   problem.scratch_step = scratch_bytes(s);
-  TRY_ASSIGN(scratch, Tensor::allocate(DType::u8, Shape{problem.scratch_step * call.threads()}));
-  problem.scratch = static_cast<std::byte*>(scratch.mutable_data());
+  problem.scratch = a.scratch;
   TRY(run(problem, call));
   // Who sees the scores sees finite numbers.
-  for (int64_t i = 0, n = s.batch * s.q_heads * s.queries * s.keys; a.scores && i < n; ++i)
-    a.scores[i] = std::max(a.scores[i], std::numeric_limits<float>::lowest());
+  for (int64_t i = 0, n = s.batch * s.q_heads * s.queries * s.keys; a.scores && a.type == DType::f32 && i < n; ++i) {
+    float& score = static_cast<float*>(a.scores)[i];
+    score = std::max(score, std::numeric_limits<float>::lowest());
+  }
   return {};
 }
 

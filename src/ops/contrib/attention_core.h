@@ -54,20 +54,25 @@ Status check_score_bias(ShapeCall<D>& c, int i, const D& batch, int64_t heads, c
   return c.refuse(i, "[batch or 1, heads or 1, queries, keys]");
 }
 
-// One call of the engine. The adapters say where heads lie; everything is float.
+// One call of the engine. The adapters say where heads lie, as elements of `type` or as floats.
 struct AttentionCall {
-  attention::Sizes sizes;  // up to v_size; cut() is called here
+  attention::Sizes sizes;  // up to v_size; the rest is filled here
+  DType type = DType::f32;
   attention::HeadTensor q, k, v;
-  const float *past_k = nullptr, *past_v = nullptr;  // [batch, heads, past_room, size]
+  const std::byte *past_k = nullptr, *past_v = nullptr;  // [batch, heads, past_room, size]
   int64_t past_room = 0;
-  float *present_k = nullptr, *present_v = nullptr;  // [batch, heads, present_room, size]
+  std::byte *present_k = nullptr, *present_v = nullptr;  // [batch, heads, present_room, size]
   int64_t present_room = 0;
   int padding = kNoInput, bias = kNoInput;  // inputs
-  float* scores = nullptr;                  // before the softmax
+  void* scores = nullptr;                   // before the softmax
+  std::byte* scratch = nullptr;             // attend_scratch() bytes for each lane
 };
 Status attend(const AttentionParams& p, Call& call, AttentionCall& a);
 
+// Of sizes up to v_size, for a cache that has room for past_room rows.
+int64_t attend_scratch(const AttentionParams& p, attention::Sizes s, int64_t past_room);
+
 // Heads that lie side by side in rows of `row_step` elements.
-attention::HeadTensor float_rows(const float* data, int64_t rows, int64_t row_step, int64_t size);
+attention::HeadTensor head_rows(DType type, const void* data, int64_t rows, int64_t row_step, int64_t size);
 
 }  // namespace tessera::contrib

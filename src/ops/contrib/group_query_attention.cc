@@ -7,7 +7,6 @@
 
 #include "core/convert.h"
 #include "ops/contrib/attention_core.h"
-#include "ops/nn/rotary.h"
 
 namespace tessera {
 namespace {
@@ -34,7 +33,9 @@ Status parse(Attrs& a, GroupParams& p) {
   a.get("local_window_size", p.window);
   a.get("do_rotary", p.rotary);
   a.get("rotary_interleaved", p.interleaved);
-  a.get("smooth_softmax", p.smooth);
+  int64_t smooth = 0;  // -1 where a file states the default
+  a.get("smooth_softmax", smooth);
+  p.smooth = smooth == 1;
   a.get("causal", p.causal);
   a.get("qk_output", p.qk);
   bool windowed = false;
@@ -130,20 +131,23 @@ class GroupRun {
     s_.size = s_.v_size = q[2] / (packed_ ? p.heads + 2 * p.kv_heads : p.heads);
     s_.past = 0;
     s_.keys = s_.fresh = call.in<int32_t>(kTotal)[0];
-    s_.cut();
-    room_ = std::max(s_.keys, call.has(kPastK) ? call.shape(kPastK)[2] : 0);
+    const int64_t past_room = call.has(kPastK) ? call.shape(kPastK)[2] : 0;
+    s_.cut(past_room + s_.queries);
+    room_ = std::max(s_.keys, past_room);
   }
 
   Status run() {
     TRY(read_lengths());
-    TRY(rotate());
+    TRY(find_angles());
     Problem problem(s_);
-    problem.q = p_.rotary ? float_rows(rotated_q_.data(), s_.queries, p_.heads * s_.size, s_.size) : source(kQuery, 0);
-    const HeadTensor new_k =
-        p_.rotary ? HeadTensor{rotated_k_.data(), type_, Layout::of(false, p_.kv_heads, s_.queries, s_.size)}
-                  : source(kKey, p_.heads);
-    TRY(keep(kPastK, kPresentK, new_k, own_[0], problem.k));
-    TRY(keep(kPastV, kPresentV, source(kValue, p_.heads + p_.kv_heads), own_[1], problem.v));
+    if (p_.rotary) problem.angles = &angles_;
+    problem.q = source(kQuery, 0);
+    CacheStep keep_k, keep_v;
+    TRY(keep(kPastK, kPresentK, source(kKey, p_.heads), own_[0], problem.k, keep_k));
+    TRY(keep(kPastV, kPresentV, source(kValue, p_.heads + p_.kv_heads), own_[1], problem.v, keep_v));
+    keep_k.angles = problem.angles;
+    problem.keep_k = &keep_k;
+    problem.keep_v = &keep_v;
     problem.y = call_.out(kOut);
     problem.y_type = type_;
     problem.y_layout = Layout::of(false, p_.heads, s_.queries, s_.size);
@@ -161,8 +165,7 @@ class GroupRun {
     problem.scores_type = type_;
     problem.scores_mode = p_.qk == 1 ? 2 : 3;
     problem.scratch_step = scratch_bytes(s_);
-    TRY_ASSIGN(scratch, Tensor::allocate(DType::u8, Shape{problem.scratch_step * call_.threads()}));
-    problem.scratch = static_cast<std::byte*>(scratch.mutable_data());
+    problem.scratch = call_.scratch<std::byte>(0);
     TRY(attention::run(problem, call_));
     return p_.qk == 1 ? clear_masked(problem.scores) : Status{};
   }
@@ -206,44 +209,36 @@ class GroupRun {
     return {};
   }
 
-  Status rotate() {
+  // Where the tables hold the angles of each new element; tables of another type give up the rows that are used.
+  Status find_angles() {
     if (!p_.rotary) return {};
     const int64_t rows = s_.batch * s_.queries, positions = call_.shape(kCos)[0], half = call_.shape(kCos)[1];
-    std::vector<int64_t> at(static_cast<size_t>(rows));
+    places_.resize(static_cast<size_t>(rows));
     const int64_t* given = call_.maybe<int64_t>(kPositions);
     for (int64_t i = 0; i < rows; ++i) {
       const int64_t place = given ? given[i] : first_[static_cast<size_t>(i / s_.queries)] + i % s_.queries;
       if (place < 0 || place >= positions)
         return call_.refuse(given ? kPositions : kSeqLens, "positions from 0 to {} (row {} is at {})", positions - 1, i,
                             place);
-      at[static_cast<size_t>(i)] = place;
+      places_[static_cast<size_t>(i)] = place;
     }
-    std::vector<float> cos(static_cast<size_t>(positions * half)), sin(cos.size());
-    decode(type_, call_.in(kCos), 0, positions * half, cos.data());
-    decode(type_, call_.in(kSin), 0, positions * half, sin.data());
-    const Rotation rotation{cos.data(), sin.data(), half, p_.interleaved};
-    rotated_q_.resize(static_cast<size_t>(rows * p_.heads * s_.size));
-    rotated_k_.resize(static_cast<size_t>(rows * p_.kv_heads * s_.size * bytes_));
-    const HeadTensor q = source(kQuery, 0), k = source(kKey, p_.heads);
-    call_.parallel(rows, [&](int64_t i, int) {
-      std::vector<float> head(static_cast<size_t>(s_.size));
-      const int64_t b = i / s_.queries, r = i % s_.queries, place = at[static_cast<size_t>(i)];
-      for (int64_t h = 0; h < p_.heads; ++h) {
-        float* to = rotated_q_.data() + (i * p_.heads + h) * s_.size;
-        decode(type_, q.data, q.layout.at(b, h, r), s_.size, to);
-        rotation.apply(place, to, s_.size, to);
+    if (type_ != DType::f32) {
+      for (const auto& [input, table] : {std::pair(kCos, &tables_[0]), std::pair(kSin, &tables_[1])}) {
+        table->resize(static_cast<size_t>(rows * half));
+        for (int64_t i = 0; i < rows; ++i)
+          load_floats(call_.target(), type_, call_.in(input), places_[static_cast<size_t>(i)] * half, half,
+                      table->data() + i * half);
       }
-      for (int64_t h = 0; h < p_.kv_heads; ++h) {
-        decode(type_, k.data, k.layout.at(b, h, r), s_.size, head.data());
-        rotation.apply(place, head.data(), s_.size, head.data());
-        encode(type_, rotated_k_.data(), (i * p_.kv_heads + h) * s_.size, s_.size, head.data());
-      }
-    });
+      for (int64_t i = 0; i < rows; ++i) places_[static_cast<size_t>(i)] = i;
+      angles_ = {tables_[0].data(), tables_[1].data(), half, p_.interleaved, places_.data()};
+      return {};
+    }
+    angles_ = {call_.in<float>(kCos), call_.in<float>(kSin), half, p_.interleaved, places_.data()};
     return {};
   }
 
   // The cache with its new rows, in the output or in memory of this call.
-  Status keep(int input, int output, const HeadTensor& fresh, Tensor& own, HeadTensor& all) {
+  Status keep(int input, int output, const HeadTensor& fresh, Tensor& own, HeadTensor& all, CacheStep& step) {
     auto* to = call_.out<std::byte>(output);
     const auto* past = call_.maybe<std::byte>(input);
     if (!to) {
@@ -251,9 +246,9 @@ class GroupRun {
       own = std::move(memory);
       to = static_cast<std::byte*>(own.mutable_data());
     }
-    if (to != past) std::memset(to, 0, static_cast<size_t>(s_.batch * p_.kv_heads * room_ * s_.size * bytes_));
-    append(call_, {s_.batch, p_.kv_heads, s_.size, past, past ? call_.shape(input)[2] : 0, first_.data(), fresh,
-                   s_.queries, to, room_});
+    step = {s_.batch,   p_.kv_heads, s_.size, past, past ? call_.shape(input)[2] : 0, first_.data(), fresh,
+            s_.queries, to,          room_,   type_};
+    step.zeros_behind = true;
     if (!s_.few()) clear_behind(to);
     all = {to, type_, Layout::of(true, p_.kv_heads, room_, s_.size)};
     return {};
@@ -276,8 +271,9 @@ class GroupRun {
   bool packed_;
   Sizes s_;
   std::vector<int64_t> valid_, first_;  // per sample: keys, and those of the past
-  std::vector<float> rotated_q_;
-  std::vector<std::byte> rotated_k_;
+  std::vector<int64_t> places_;         // in the tables of angles
+  std::vector<float> tables_[2];
+  Angles angles_{};
   Tensor own_[2];
 };
 
@@ -287,6 +283,23 @@ Status compute(const GroupParams& p, Call& call) {
   if (total < length || total - length > past)
     return call.refuse(kTotal, "from {} to {}, the rows of the cache and the new ones", length, past + length);
   return GroupRun(p, call).run();
+}
+
+int64_t scratch(const void* params, const ScratchCall& in) {
+  const auto& p = *static_cast<const GroupParams*>(params);
+  const Shape& q = *in[kQuery];
+  const int64_t past = in.size() > kPastK && in[kPastK]->rank() == 4 ? (*in[kPastK])[2] : 0;
+  Sizes s;
+  s.four = false;
+  s.batch = q[0];
+  s.queries = q[1];
+  s.q_heads = p.heads;
+  s.kv_heads = p.kv_heads;
+  s.size = s.v_size = q[2] / (in[kKey]->rank() ? p.heads : p.heads + 2 * p.kv_heads);
+  s.past = 0;
+  s.keys = s.fresh = past + q[1];
+  s.cut(s.keys);
+  return scratch_bytes(s);
 }
 
 constexpr TypeRule kTypes[] = {{in_arg(kQuery) | in_arg(kKey) | in_arg(kValue) | in_arg(kPastK) | in_arg(kPastV) |
@@ -305,7 +318,8 @@ extern constexpr Op kMicrosoftGroupQueryAttention{.domain = kDomain,
                                                   .parse = parse_checked<GroupParams, kArity, parse>,
                                                   .shape = shape_with<GroupParams, int64_t, shape<int64_t>>,
                                                   .kernels = kKernels,
-                                                  .shape_inputs = in_arg(kTotal)};
+                                                  .shape_inputs = in_arg(kTotal),
+                                                  .scratch = scratch};
 extern constexpr OpInference kMicrosoftGroupQueryAttentionInference{.shape = shape_with<GroupParams, Dim, shape<Dim>>};
 
 }  // namespace tessera

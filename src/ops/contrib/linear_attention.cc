@@ -32,12 +32,43 @@ Status compose_linear(Composer& c) {
   return {};
 }
 
+// Taps that are `dilation` apart: zeros between them.
+ValueId dilated(Composer& c, ValueId w, int64_t dilation) {
+  if (dilation == 1) return w;
+  const ValueId apart = c.op("Unsqueeze", {w, list(c, {3})});
+  const ValueId wide = c.op("Pad", {apart, list(c, {0, 0, 0, 0, 0, 0, 0, dilation - 1})});
+  const ValueId taps = c.op("Reshape", {wide, list(c, {0, 1, -1})});
+  return c.op("Slice", {taps, list(c, {0}), list(c, {1 - dilation}), list(c, {2})});
+}
+
+// Channels that come last, in however many dimensions, go to the front of the sequence.
+ValueId channels_first(Composer& c, ValueId x) {
+  return c.op("Transpose", {c.op("Reshape", {x, list(c, {0, 0, -1})})}, {Attribute::integers("perm", {0, 2, 1})});
+}
+
 Status compose_conv(Composer& c) {
   TRY(only(c, "state_window", 0));
-  TRY(only(c, "channels_last", 0));
-  TRY(only(c, "dilation", 1));
   TRY(only(c, "ndim", 1));
-  as_standard(c, "CausalConvWithState", 4, {"activation"});
+  int64_t dilation = 1;
+  bool last = false;
+  c.attrs().get("dilation", dilation);
+  c.attrs().get("channels_last", last);
+  if (dilation < 1 || dilation > 1 << 20) return c.attrs().refuse("dilation", "at least 1");
+  std::vector<ValueId> in{last ? channels_first(c, c.in(0)) : c.in(0), dilated(c, c.in(1), dilation), c.in(2), c.in(3)};
+  if (last && c.has(3)) in[3] = channels_first(c, c.in(3));
+  const ValueId y = c.op("CausalConvWithState", std::move(in), keep_attributes(c, {"activation"}), 2);
+  if (!last) {
+    c.out(0, y);
+    c.out(1, y + 1);
+    return {};
+  }
+  const ValueId channels =
+      c.op("Shape", {c.in(0)}, {Attribute::integer("start", 2), Attribute::integer("end", INT64_MAX)});
+  for (const int o : {0, 1}) {
+    const ValueId turned = c.op("Transpose", {y + static_cast<ValueId>(o)}, {Attribute::integers("perm", {0, 2, 1})});
+    const ValueId lead = c.op("Shape", {turned}, {Attribute::integer("start", 0), Attribute::integer("end", 2)});
+    c.out(o, c.op("Reshape", {turned, c.op("Concat", {lead, channels}, {Attribute::integer("axis", 0)})}));
+  }
   return {};
 }
 
@@ -78,7 +109,6 @@ Result<std::vector<int>> streams(Composer& c) {
 
 // Cosines and sines are picked from the tables by the three positions, one row for each token; then rows are counted.
 Status compose_rotary(Composer& c) {
-  TRY(only(c, "is_packed_batching", 0));
   TRY_ASSIGN(stream, streams(c));
   const auto half = static_cast<int64_t>(stream.size());
   const ValueId apart =

@@ -1,5 +1,6 @@
 // MultiHeadAttention and DecoderMaskedMultiHeadAttention — attention over heads that were projected before; the bias of
 // the projection may still be missing.
+#include "kernels/vmath.h"
 #include "ops/contrib/attention_core.h"
 
 namespace tessera {
@@ -129,61 +130,67 @@ Status shape_at(const AttentionParams& p, ShapeCall<D>& c) {
 }
 
 // Where heads of one kind lie in an input. `parts`: how many kinds share the rows, `part`: which this is.
-HeadTensor packed(const float* data, int64_t length, int64_t heads, int64_t size, int parts, int part) {
-  return {reinterpret_cast<const std::byte*>(data + part * size),
-          DType::f32,
+HeadTensor packed(DType type, const std::byte* data, int64_t length, int64_t heads, int64_t size, int parts, int part) {
+  return {data + part * size * bits_of(type) / 8,
+          type,
           {length * heads * parts * size, parts * size, heads * parts * size}};
 }
 
-// The heads with their bias added, as rows.
-HeadTensor with_bias(const HeadTensor& x, const float* bias, int64_t batch, int64_t heads, int64_t length, int64_t size,
-                     std::vector<float>& room) {
+// The heads with their bias added, as rows of floats.
+HeadTensor with_bias(const Call& call, const HeadTensor& x, const float* bias, int64_t batch, int64_t heads,
+                     int64_t length, int64_t size, std::vector<float>& room) {
   room.resize(static_cast<size_t>(batch * heads * length * size));
-  const auto* from = reinterpret_cast<const float*>(x.data);
-  for (int64_t i = 0; i < batch * length * heads; ++i) {
-    const int64_t h = i % heads, row = i / heads;
-    const float* source = from + x.layout.at(row / length, h, row % length);
-    for (int64_t j = 0; j < size; ++j) room[static_cast<size_t>(i * size + j)] = source[j] + bias[h * size + j];
-  }
-  return float_rows(room.data(), length, heads * size, size);
+  call.parallel(batch * length, [&](int64_t row, int) {
+    for (int64_t h = 0; h < heads; ++h) {
+      float* to = room.data() + (row * heads + h) * size;
+      attention::load_floats(call.target(), x.type, x.data, x.layout.at(row / length, h, row % length), size, to);
+      binary_f32(call.target(), Binary::add, to, 1, bias + h * size, 1, to, size);
+    }
+  });
+  return head_rows(DType::f32, room.data(), length, heads * size, size);
 }
 
-// Sizes of the call, and its heads.
-void locate(const Places& at, const AttentionParams& p, const Call& call, AttentionCall& a) {
-  Sizes& s = a.sizes;
-  const Shape& q = call.shape(at.query);
-  const auto* data = call.in<float>(at.query);
+// Sizes up to v_size; of key and value only what is there is read.
+Sizes sizes_of(const AttentionParams& p, const Shape& q, const Shape* k, const Shape* v) {
+  Sizes s;
   s.four = false;
   s.batch = q[0];
   s.q_heads = s.kv_heads = p.heads;
   s.queries = s.fresh = q[1];
   s.past = 0;
-  if (q.rank() == 5) {
-    s.size = s.v_size = q[4];
+  s.size = s.v_size = q.rank() == 5 ? q[4] : q[2] / (k ? 1 : 3) / p.heads;
+  if (!k) return s;
+  const bool four = k->rank() == 4;
+  s.fresh = (*k)[four ? 2 : 1];
+  if (v) s.v_size = four ? (*v)[3] : (*v)[2] / p.heads;
+  return s;
+}
+
+// Sizes of the call, and its heads.
+void locate(const Places& at, const AttentionParams& p, const Call& call, AttentionCall& a) {
+  const Shape& q = call.shape(at.query);
+  const Shape *k = call.has(at.key) ? &call.shape(at.key) : nullptr,
+              *v = call.has(at.value) ? &call.shape(at.value) : nullptr;
+  Sizes& s = a.sizes;
+  s = sizes_of(p, q, k, v);
+  a.type = call.dtype(at.query);
+  const auto* data = call.in<std::byte>(at.query);
+  if (!k) {
+    const int64_t bytes = bits_of(a.type) / 8;
     for (const auto& [to, part] : {std::pair(&a.q, 0), std::pair(&a.k, 1), std::pair(&a.v, 2)})
-      *to = packed(data, s.fresh, p.heads, s.size, 3, part);
+      *to = q.rank() == 5 ? packed(a.type, data, s.fresh, p.heads, s.size, 3, part)
+                          : head_rows(a.type, data + part * p.heads * s.size * bytes, s.fresh, q[2], s.size);
     return;
   }
-  if (!call.has(at.key)) {
-    s.size = s.v_size = q[2] / 3 / p.heads;
-    for (const auto& [to, part] : {std::pair(&a.q, 0), std::pair(&a.k, 1), std::pair(&a.v, 2)})
-      *to = float_rows(data + part * p.heads * s.size, s.fresh, q[2], s.size);
+  a.q = head_rows(a.type, data, s.queries, q[2], s.size);
+  const auto* keys = call.in<std::byte>(at.key);
+  if (k->rank() == 5) {
+    a.k = packed(a.type, keys, s.fresh, p.heads, s.size, 2, 0);
+    a.v = packed(a.type, keys, s.fresh, p.heads, s.size, 2, 1);
     return;
   }
-  s.size = s.v_size = q[2] / p.heads;
-  a.q = float_rows(data, s.queries, q[2], s.size);
-  const Shape& k = call.shape(at.key);
-  const auto* keys = call.in<float>(at.key);
-  s.fresh = k[k.rank() == 4 ? 2 : 1];
-  if (k.rank() == 5) {
-    a.k = packed(keys, s.fresh, p.heads, s.size, 2, 0);
-    a.v = packed(keys, s.fresh, p.heads, s.size, 2, 1);
-    return;
-  }
-  const Shape& v = call.shape(at.value);
-  s.v_size = k.rank() == 4 ? v[3] : v[2] / p.heads;
   for (const auto& [to, i, size] : {std::tuple(&a.k, at.key, s.size), std::tuple(&a.v, at.value, s.v_size)})
-    *to = {call.in<std::byte>(i), DType::f32, Layout::of(k.rank() == 4, p.heads, s.fresh, size)};
+    *to = {call.in<std::byte>(i), a.type, Layout::of(k->rank() == 4, p.heads, s.fresh, size)};
 }
 
 Status compute(const Places& at, const AttentionParams& p, Call& call) {
@@ -193,28 +200,41 @@ Status compute(const Places& at, const AttentionParams& p, Call& call) {
   locate(at, p, call, a);
   Sizes& s = a.sizes;
   std::vector<float> rooms[3];
-  if (const float* bias = call.maybe<float>(at.bias)) {
+  if (call.has(at.bias)) {
+    std::vector<float> bias(static_cast<size_t>(call.count(at.bias)));
+    attention::load_floats(call.target(), a.type, call.in(at.bias), 0, call.count(at.bias), bias.data());
     const int64_t wide = s.q_heads * s.size;
     const bool cross = call.has(at.key) && call.shape(at.key).rank() == 4;
-    a.q = with_bias(a.q, bias, s.batch, s.q_heads, s.queries, s.size, rooms[0]);
+    a.q = with_bias(call, a.q, bias.data(), s.batch, s.q_heads, s.queries, s.size, rooms[0]);
     if (!cross) {
-      a.k = with_bias(a.k, bias + wide, s.batch, s.q_heads, s.fresh, s.size, rooms[1]);
-      a.v = with_bias(a.v, bias + 2 * wide, s.batch, s.q_heads, s.fresh, s.v_size, rooms[2]);
+      a.k = with_bias(call, a.k, bias.data() + wide, s.batch, s.q_heads, s.fresh, s.size, rooms[1]);
+      a.v = with_bias(call, a.v, bias.data() + 2 * wide, s.batch, s.q_heads, s.fresh, s.v_size, rooms[2]);
     }
   }
   if (call.has(at.past_key)) {
-    a.past_k = call.in<float>(at.past_key);
-    a.past_v = call.in<float>(at.past_value);
+    a.past_k = call.in<std::byte>(at.past_key);
+    a.past_v = call.in<std::byte>(at.past_value);
     a.past_room = call.shape(at.past_key)[2];
     s.past = p.shared ? call.in<int32_t>(at.past_length)[0] : a.past_room;
   }
-  a.present_k = call.out<float>(1);
-  a.present_v = call.out<float>(2);
+  a.present_k = call.out<std::byte>(1);
+  a.present_v = call.out<std::byte>(2);
   a.present_room = p.shared && a.past_k ? a.past_room : s.past + s.fresh;
   a.padding = at.padding;
   a.bias = at.score_bias;
-  a.scores = call.out<float>(3);
+  a.scores = call.out(3);
+  a.scratch = call.scratch<std::byte>(0);
   return attend(p, call, a);
+}
+template <const Places& P>
+int64_t scratch_at(const void* params, const ScratchCall& in) {
+  const auto& p = *static_cast<const AttentionParams*>(params);
+  const auto given = [&](int i) {
+    const auto at = static_cast<size_t>(i);
+    return at < in.size() && in[at]->rank() > 0 ? in[at] : nullptr;
+  };
+  const Shape* past = given(P.past_key);
+  return attend_scratch(p, sizes_of(p, *in[0], given(P.key), given(P.value)), past ? (*past)[2] : 0);
 }
 template <const Places& P>
 Status compute_at(const AttentionParams& p, Call& call) {
@@ -230,7 +250,7 @@ constexpr uint32_t args_of(std::initializer_list<int> inputs) {
 template <const Places& P>
 constexpr TypeRule kTypes[] = {{args_of({P.query, P.key, P.value, P.bias, P.score_bias, P.past_key, P.past_value}) |
                                     out_arg(0) | out_arg(1) | out_arg(2) | out_arg(3),
-                                set_of(DType::f32), kHalfFloats},
+                                kHalfFloats | set_of(DType::f32)},
                                {args_of({P.padding, P.past_length, P.beam_width}), set_of(DType::i32)}};
 template <const Places& P>
 constexpr Kernel kKernels[] = {{kTypes<P>, compute_with<AttentionParams, compute_at<P>>}};
@@ -243,7 +263,8 @@ constexpr Op attention_op(const char* name) {
           .parse = parse_params<AttentionParams, parse<P, A>>,
           .shape = shape_with<AttentionParams, int64_t, shape_at<int64_t, P>>,
           .kernels = kKernels<P>,
-          .shape_inputs = in_arg(P.past_length)};
+          .shape_inputs = in_arg(P.past_length),
+          .scratch = scratch_at<P>};
 }
 
 }  // namespace

@@ -18,12 +18,9 @@ Status parse(Attrs& a, Params& p) {
   a.get("num_heads", p.heads);
   a.get("rotary_embedding_dim", p.rotary);
   a.get("interleaved", p.interleaved);
-  bool packed = false;
-  a.get("is_packed_batching", packed);
   if (p.heads < 0 || p.heads > INT32_MAX) return a.refuse("num_heads", "at least 0");
   if (p.rotary < 0 || p.rotary % 2) return a.refuse("rotary_embedding_dim", "an even number of at least 0");
   if (p.rotary && !p.heads) return a.refuse("num_heads", "at least 1 together with rotary_embedding_dim");
-  if (packed) return a.refuse("is_packed_batching", "0");
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "core/convert.h"
+#include "kernels/activation.h"
 #include "kernels/vmath.h"
 #include "ops/compose.h"
 #include "ops/elementwise.h"
@@ -27,7 +28,9 @@ void parse_alpha(Attrs& a, Params& p, float standard) {
   a.get("alpha", p.alpha);
 }
 
+// Activations that are one vector function; for double `apply` is.
 struct LeakyReluOp {
+  static constexpr auto kKind = Activation::Kind::leaky_relu;
   static void parse(Attrs& a, Params& p) { parse_alpha(a, p, 0.01f); }
   template <class T>
   static T apply(T x, T alpha, T) {
@@ -35,6 +38,7 @@ struct LeakyReluOp {
   }
 };
 struct ThresholdedReluOp {
+  static constexpr auto kKind = Activation::Kind::thresholded_relu;
   template <class T>
   static T apply(T x, T alpha, T) {
     return x <= alpha ? 0 : x;
@@ -47,6 +51,7 @@ Status parse<ThresholdedReluOp>(Attrs& a, Params& p) {
   return a.version() == 1 ? check_retired(a, 1, 1) : Status{};
 }
 struct HardSigmoidOp {
+  static constexpr auto kKind = Activation::Kind::hard_sigmoid;
   static void parse(Attrs& a, Params& p) {
     parse_alpha(a, p, 0.2f);
     p.beta = 0.5f;
@@ -59,11 +64,14 @@ struct HardSigmoidOp {
   }
 };
 struct HardSwishOp {
-  static void parse(Attrs&, Params&) {}
-  template <class T>
-  static T apply(T x, T, T) {
-    return x * HardSigmoidOp::apply<T>(x, T{1} / 6, T{0.5});
-  }
+  static constexpr auto kKind = Activation::Kind::hard_swish;
+  static void parse(Attrs&, Params& p) { p = {1.0f / 6, 0.5f}; }
+  static double apply(double x, double, double) { return x * HardSigmoidOp::apply(x, 1.0 / 6, 0.5); }
+};
+struct SwishOp {
+  static constexpr auto kKind = Activation::Kind::swish;
+  static void parse(Attrs& a, Params& p) { parse_alpha(a, p, 1.0f); }
+  static double apply(double x, double alpha, double) { return x / (1 + std::exp(-alpha * x)); }
 };
 
 // Activations through e^x: `inner` is what the vector function is applied to, `outer` makes the result of it.
@@ -106,13 +114,6 @@ struct SeluOp {
   static float outer(float x, float e, const Params& p) { return p.beta * (x < 0 ? p.alpha * expm1_from(x, e) : x); }
   static double apply(double x, double alpha, double gamma) { return gamma * (x < 0 ? alpha * std::expm1(x) : x); }
 };
-struct SwishOp {
-  static constexpr Unary kVector = Unary::sigmoid;
-  static void parse(Attrs& a, Params& p) { parse_alpha(a, p, 1.0f); }
-  static float inner(float x, const Params& p) { return p.alpha * x; }
-  static float outer(float x, float s, const Params&) { return x * s; }
-  static double apply(double x, double alpha, double) { return x / (1 + std::exp(-alpha * x)); }
-};
 
 template <class O>
 void through_vector(const Params& p, Target target, const float* x, float* y, int64_t n) {
@@ -131,7 +132,9 @@ Status compute(const Params& p, Call& call) {
   const T* x = call.in<T>(0);
   T* y = call.out<T>(0);
   for_pieces(call, call.count(0), [&](int64_t begin, int64_t n) {
-    if constexpr (std::is_same_v<T, float> && requires { O::kVector; }) {
+    if constexpr (std::is_same_v<T, float> && requires { O::kKind; }) {
+      activate_f32(call.target(), {O::kKind, p.alpha, p.beta}, x + begin, y + begin, n);
+    } else if constexpr (std::is_same_v<T, float> && requires { O::kVector; }) {
       through_vector<O>(p, call.target(), x + begin, y + begin, n);
     } else {
       for (int64_t i = begin; i < begin + n; ++i)

@@ -25,13 +25,15 @@ Status check_lengths(const Call& call, const Sizes& s, std::vector<int64_t>* fir
   return {};
 }
 
-// Keeps the cache where somebody wants it; the keys (or values) then lie there.
-void keep_cache(Call& call, const Sizes& s, int output, int64_t size, HeadTensor& past, HeadTensor& fresh) {
+// Keeps the cache where somebody wants it; the keys (or values) then lie there. The step is null otherwise.
+const CacheStep* keep_cache(Call& call, const Sizes& s, int output, int64_t size, HeadTensor& past, HeadTensor& fresh,
+                            CacheStep* step) {
   auto* to = call.out<std::byte>(output);
-  if (!to) return;
-  append(call, {s.batch, s.kv_heads, size, past.data, s.past, nullptr, fresh, s.fresh, to, s.keys});
+  if (!to) return nullptr;
+  *step = {s.batch, s.kv_heads, size, past.data, s.past, nullptr, fresh, s.fresh, to, s.keys, fresh.type};
   fresh = {to, fresh.type, Layout::of(true, s.kv_heads, s.keys, size)};
   past = {};
+  return step;
 }
 
 Status compute(const Params& p, Call& call) {
@@ -45,9 +47,9 @@ Status compute(const Params& p, Call& call) {
   problem.v = heads(call, kV, Layout::of(s.four, s.kv_heads, s.fresh, s.v_size));
   problem.past_k = heads(call, kPastKey, Layout::of(true, s.kv_heads, s.past, s.size));
   problem.past_v = heads(call, kPastValue, Layout::of(true, s.kv_heads, s.past, s.v_size));
-
-  keep_cache(call, s, kPresentKey, s.size, problem.past_k, problem.k);
-  keep_cache(call, s, kPresentValue, s.v_size, problem.past_v, problem.v);
+  CacheStep keep_k, keep_v;
+  problem.keep_k = keep_cache(call, s, kPresentKey, s.size, problem.past_k, problem.k, &keep_k);
+  problem.keep_v = keep_cache(call, s, kPresentValue, s.v_size, problem.past_v, problem.v, &keep_v);
   problem.y = call.out(kY);
   if (problem.y) problem.y_type = call.out_dtype(kY);
   problem.y_layout = Layout::of(s.four, s.q_heads, s.queries, s.v_size);

@@ -25,11 +25,36 @@ struct Mask {
   static Mask of(const Call& call, int i);
 };
 
+// Angles by which the first elements of heads are turned, as tables of cosines and sines.
+struct Angles {
+  const float *cos, *sin;  // rows of `half`
+  int64_t half;
+  bool interleaved;
+  const int64_t* rows;  // of the tables, for each query: [batch, queries]
+};
+
+// New rows written behind those of a cache. When present lies where past lies, rows that are in place stay.
+struct CacheStep {
+  int64_t batch, heads, size;
+  const std::byte* past;  // [batch, heads, past_room, size], or null
+  int64_t past_room;
+  const int64_t* past_rows;  // of each sample; null: past_room
+  HeadTensor fresh;          // of any float type
+  int64_t fresh_rows;
+  std::byte* present;  // [batch, heads, present_room, size]
+  int64_t present_room;
+  DType type;                      // of the cache
+  const Angles* angles = nullptr;  // of the new rows
+  bool zeros_behind = false;       // rows behind the new ones become zeros, unless they lie where the past lies
+};
+
 struct Problem {
   explicit Problem(const Sizes& s) : sizes(s) {}
   Sizes sizes;
   HeadTensor q, k, v;
-  HeadTensor past_k, past_v;  // sizes.past rows before those of k and v
+  HeadTensor past_k, past_v;                             // sizes.past rows before those of k and v
+  const CacheStep *keep_k = nullptr, *keep_v = nullptr;  // to be done before k and v, which lie there, are read
+  const Angles* angles = nullptr;                        // of the queries
   void* y = nullptr;
   DType y_type = DType::undefined;
   Layout y_layout{};
@@ -49,20 +74,12 @@ struct Problem {
   int64_t scratch_step = 0;
 };
 
-int64_t scratch_bytes(const Sizes& s);
-Status run(const Problem& p, Call& call);
+// Elements [from, from + n) of float type as floats.
+void load_floats(Target target, DType type, const void* data, int64_t from, int64_t n, float* out);
 
-// New rows written behind those of a cache. When present lies where past lies, rows that are in place stay.
-struct CacheStep {
-  int64_t batch, heads, size;
-  const std::byte* past;  // [batch, heads, past_room, size], or null
-  int64_t past_room;
-  const int64_t* past_rows;  // of each sample; null: past_room
-  HeadTensor fresh;
-  int64_t fresh_rows;
-  std::byte* present;  // [batch, heads, present_room, size]
-  int64_t present_room;
-};
-void append(const Call& call, const CacheStep& c);
+int64_t scratch_bytes(const Sizes& s);
+// Bytes of old rows that caches of this process were given because present lies elsewhere than past.
+int64_t cache_bytes_moved();
+Status run(const Problem& p, Call& call);
 
 }  // namespace tessera::attention

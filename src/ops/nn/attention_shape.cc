@@ -36,12 +36,12 @@ Sizes::Sizes(const Params& p, const Shape& q_shape, const Shape& k_shape, const 
   keys = past + fresh;
   size = four ? q_shape[3] : q_shape[2] / q_heads;
   v_size = four ? v_shape[3] : v_shape[2] / kv_heads;
-  cut();
+  cut(keys);
 }
 
-void Sizes::cut() {
+void Sizes::cut(int64_t most_keys) {
   group = q_heads / kv_heads;
-  const int64_t wanted = std::clamp<int64_t>((1 << 18) / std::max<int64_t>(1, keys), 16, 64);
+  const int64_t wanted = std::clamp<int64_t>((1 << 17) / std::max<int64_t>(1, most_keys), 24, 96) / 12 * 12;
   block = std::clamp<int64_t>(wanted / std::max<int64_t>(1, group), 1, std::max<int64_t>(1, queries));
   rows = group * block;
 }
@@ -54,14 +54,12 @@ Workspace::Workspace(const Sizes& s, int64_t element) {
     return from;
   };
   const bool plain = element != sizeof(float), few = s.few();
-  const int64_t row_panel = round_up(s.rows, kPanelWidth);
   q = room(s.rows * s.size);
-  scores = room(s.rows * s.keys);
+  scores = room(s.rows * s.score_step());
   y = room(s.rows * s.v_size);
+  factors = room(s.rows);
   mask = room(s.keys);
   decoded = room(Sizes::kKeyBlock * std::max(s.size, s.v_size));
-  panel = room(few && !plain ? row_panel * std::max(s.size, Sizes::kKeyBlock) : 0);
-  turned = room(few && !plain ? s.rows * std::max(s.v_size, Sizes::kKeyBlock) : 0);
   packed_k = room(few || plain ? 0 : round_up(s.keys, kPanelWidth) * s.size);
   packed_v = room(few || plain ? 0 : s.key_blocks() * Sizes::kKeyBlock * round_up(s.v_size, kPanelWidth));
   total = at;

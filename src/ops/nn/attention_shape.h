@@ -113,15 +113,17 @@ struct Layout {
 // Sizes of one run, and how it is cut: `rows` of the scores at a time, from all query heads that share a key head.
 struct Sizes {
   static constexpr int64_t kKeyBlock = 256;
-  static constexpr int64_t kFewRows = 32;  // up to here keys and values are used as they lie, without packing
+  static constexpr int64_t kFewRows = 16;  // up to here keys and values are used as they lie, without packing
 
   Sizes(const Params& p, const Shape& q_shape, const Shape& k_shape, const Shape& v_shape, int64_t past_length);
-  // To be filled up to v_size, then cut().
+  // To be filled up to v_size, then cut() for the most keys there may be: with fewer of them less scratch is wanted.
   Sizes() = default;
-  void cut();
+  void cut(int64_t most_keys);
 
   bool few() const { return rows <= kFewRows; }
   int64_t key_blocks() const { return ceil_div(keys, kKeyBlock); }
+  // From row to row of the scores: an odd number of cache lines, lest many rows share a few sets.
+  int64_t score_step() const { return (ceil_div(keys, 16) | 1) * 16; }
   int64_t query_blocks() const { return ceil_div(queries, block); }
 
   bool four;
@@ -134,7 +136,7 @@ struct Sizes {
 // A lane's memory, as offsets in bytes, for computing with elements of `element` bytes.
 struct Workspace {
   Workspace(const Sizes& s, int64_t element);
-  int64_t q, scores, y, decoded, panel, turned, packed_k, packed_v, mask, total;
+  int64_t q, scores, y, factors, decoded, packed_k, packed_v, mask, total;
 };
 
 }  // namespace tessera::attention

@@ -2,6 +2,7 @@
 //
 // The elements of a block of pixels are multiplied with all weights of their group, and the products added to where
 // they belong.
+#include "kernels/conv_transpose.h"
 #include "kernels/gemm.h"
 #include "kernels/gemm_generic.h"
 #include "ops/elementwise.h"
@@ -120,14 +121,13 @@ struct Blocks {
 };
 
 // Adds the products of pixels [first, first + n) to the planes of one group.
-template <class T>
-void add_products(const Call& call, const ConvShape& s, const T* products, int64_t width, int64_t first, int64_t n,
-                  T* y) {
+void add_products(const Call& call, const ConvShape& s, const double* products, int64_t width, int64_t first, int64_t n,
+                  double* y) {
   const int64_t taps = s.kernel[0] * s.kernel[1] * s.kernel[2], plane = s.in[0] * s.in[1] * s.in[2];
   call.parallel(s.out_channels / s.groups, [&](int64_t m, int) {
-    T* to = y + m * plane;
+    double* to = y + m * plane;
     for (int64_t i = first; i < first + n; ++i) {
-      const T* from = products + (i - first) * width + m * taps;
+      const double* from = products + (i - first) * width + m * taps;
       const int64_t d0 = i / (s.out[1] * s.out[2]) * s.stride[0] - s.pad[0];
       const int64_t h0 = i / s.out[2] % s.out[1] * s.stride[1] - s.pad[1], w0 = i % s.out[2] * s.stride[2] - s.pad[2];
       for (int64_t t = 0; t < taps; ++t) {
@@ -138,32 +138,6 @@ void add_products(const Call& call, const ConvShape& s, const T* products, int64
       }
     }
   });
-}
-
-// y = a' * w, where a has one row for each channel; w packed for float.
-void multiply(const Call& call, const Blocks& k, int64_t n, const float* a, const float* w, float* y) {
-  gemm_f32(call.target(), call.threads(), n, k.width, k.depth, a, k.pixels, true, w, y, k.width, {});
-}
-void multiply(const Call& call, const Blocks& k, int64_t n, const double* a, const double* w, double* y) {
-  gemm_ref<double, double>(call.threads(), n, k.width, k.depth, a, k.pixels, true, w, k.width, false, y, k.width);
-}
-
-template <class T>
-Status run(Call& call, const ConvShape& s, const T* weights, int64_t group_step) {
-  const Blocks k(s);
-  const int64_t m = s.out_channels / s.groups, plane = s.in[0] * s.in[1] * s.in[2];
-  const T *x = call.in<T>(0), *bias = call.maybe<T>(2);
-  T *y = call.out<T>(0), *products = call.scratch<T>(0);
-  for (int64_t i = 0; i < s.batch * s.out_channels; ++i)
-    std::fill_n(y + i * plane, plane, bias ? bias[i % s.out_channels] : T{0});
-  for (int64_t i = 0; i < s.batch * s.groups; ++i)
-    for (int64_t first = 0; first < k.pixels; first += k.block) {
-      if (call.cancelled()) return call.stopped();
-      const int64_t n = std::min(k.block, k.pixels - first);
-      multiply(call, k, n, x + i * k.depth * k.pixels + first, weights + i % s.groups * group_step, products);
-      add_products(call, s, products, k.width, first, n, y + i * m * plane);
-    }
-  return {};
 }
 
 int64_t variant(const void* params) { return static_cast<const Params*>(params)->conv.group; }
@@ -194,18 +168,37 @@ Status compute_float(const Params& p, Call& call) {
     pack_groups(p, w, call.in<float>(1), own.mutable_data(), call.threads());
     weights = static_cast<const float*>(own.data());
   }
-  return run(call, s, weights, bytes / s.groups / static_cast<int64_t>(sizeof(float)));
+  conv_transpose_f32(call.target(), call.threads(), s, call.in<float>(0), weights, call.maybe<float>(2),
+                     call.out<float>(0), call.scratch<std::byte>(0));
+  return {};
 }
 
 Status compute_double(const Params& p, Call& call) {
   const ConvShape s = geometry(p, call.shape(0), call.shape(1));
   if (call.out_count(0) == 0) return {};
-  return run(call, s, call.in<double>(1), call.count(1) / s.groups);
+  const Blocks k(s);
+  const int64_t m = s.out_channels / s.groups, plane = s.in[0] * s.in[1] * s.in[2],
+                group_step = call.count(1) / s.groups;
+  const double *x = call.in<double>(0), *w = call.in<double>(1), *bias = call.maybe<double>(2);
+  double *y = call.out<double>(0), *products = call.scratch<double>(0);
+  for (int64_t i = 0; i < s.batch * s.out_channels; ++i)
+    std::fill_n(y + i * plane, plane, bias ? bias[i % s.out_channels] : 0.0);
+  for (int64_t i = 0; i < s.batch * s.groups; ++i)
+    for (int64_t first = 0; first < k.pixels; first += k.block) {
+      if (call.cancelled()) return call.stopped();
+      const int64_t n = std::min(k.block, k.pixels - first);
+      gemm_ref<double, double>(call.threads(), n, k.width, k.depth, x + i * k.depth * k.pixels + first, k.pixels, true,
+                               w + i % s.groups * group_step, k.width, false, products, k.width);
+      add_products(call, s, products, k.width, first, n, y + i * m * plane);
+    }
+  return {};
 }
 
 int64_t scratch(const void* params, const ScratchCall& in) {
-  const Blocks k(geometry(*static_cast<const Params*>(params), *in[0], *in[1]));
-  return std::min(k.block, k.pixels) * k.width * static_cast<int64_t>(sizeof(double));
+  const ConvShape s = geometry(*static_cast<const Params*>(params), *in[0], *in[1]);
+  const Blocks k(s);
+  return std::max(static_cast<int64_t>(conv_transpose_scratch_bytes(s)),
+                  std::min(k.block, k.pixels) * k.width * static_cast<int64_t>(sizeof(double)));
 }
 
 constexpr Packing kPacks[] = {{1, "F32.P16.groups", packed_bytes, pack, variant}};

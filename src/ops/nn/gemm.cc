@@ -3,6 +3,7 @@
 #include "kernels/gemm.h"
 #include "core/convert.h"
 #include "kernels/gemm_generic.h"
+#include "kernels/gemv.h"
 #include "ops/elementwise.h"
 #include "ops/nn/panel_room.h"
 
@@ -64,13 +65,6 @@ struct Product {
 template <GemmActivation kActivation>
 Status compute_float(const Params& p, Call& call) {
   const Product s(p, call);
-  std::optional<GemmPanels> b = packed_panels(call, 1);
-  PanelRoom room;
-  if (!b) {
-    TRY_ASSIGN(panel, room.get(call, static_cast<int64_t>(gemm_packed_bytes(s.n, s.k))));
-    gemm_pack_b(call.in<float>(1), s.ldb, p.trans_b, s.k, s.n, panel, call.threads());
-    b = panel;
-  }
   GemmEpilogue e;
   e.alpha = p.alpha;
   e.beta = p.beta;
@@ -78,6 +72,18 @@ Status compute_float(const Params& p, Call& call) {
   e.c_row_stride = s.c_row;
   e.c_col_stride = s.c_col;
   e.activation = kActivation;
+  std::optional<GemmPanels> b = packed_panels(call, 1);
+  if (!b && s.m <= kGemvRows && (!p.trans_a || s.m == 1)) {
+    gemv_f32(call.target(), call.threads(), s.m, s.n, s.k, call.in<float>(0), s.k, call.in<float>(1), s.ldb, p.trans_b,
+             call.out<float>(0), s.n, e);
+    return {};
+  }
+  PanelRoom room;
+  if (!b) {
+    TRY_ASSIGN(panel, room.get(call, static_cast<int64_t>(gemm_packed_bytes(s.n, s.k))));
+    gemm_pack_b(call.in<float>(1), s.ldb, p.trans_b, s.k, s.n, panel, call.threads());
+    b = panel;
+  }
   gemm_f32(call.target(), call.threads(), s.m, s.n, s.k, call.in<float>(0), s.lda, p.trans_a, *b, call.out<float>(0),
            s.n, e);
   return {};

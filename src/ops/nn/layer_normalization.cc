@@ -1,4 +1,6 @@
 // LayerNormalization — each row to mean 0 and variance 1, then scaled and shifted.
+//
+// ONNX Runtime has it in the standard's domain from version 1 on, and writes it into models of older operator sets.
 #include "kernels/rows.h"
 #include "ops/nn/row_norm.h"
 
@@ -8,6 +10,9 @@ namespace {
 using Params = RowNormParams;
 
 Status parse(Attrs& a, Params& p) {
+  const auto& in = a.node().inputs;
+  if (in.size() < 2 || in.size() > 3 || in[0] == ir::kNone || in[1] == ir::kNone || a.node().outputs.size() > 3)
+    return invalid_graph("the operator has two or three inputs and at most three outputs");
   TRY(Params::parse(a, p));
   if (p.stash_type != DType::f32 && p.stash_type != DType::bf16) return a.refuse("stash_type", "1 or 16");
   return {};
@@ -57,7 +62,7 @@ constexpr TypeRule kTypes[] = {{in_arg(0) | in_arg(1) | in_arg(2) | out_arg(0), 
                                {out_arg(1) | out_arg(2), set_of(DType::f32), set_of(DType::bf16)}};
 constexpr Kernel kKernels[] = {{kTypes<float>, compute_with<Params, compute_float>},
                                {kTypes<double>, compute_with<Params, compute_double>}};
-constexpr int16_t kVersions[] = {17};
+constexpr int16_t kVersions[] = {1, 17};  // 1: ONNX Runtime's own, for older operator sets
 
 }  // namespace
 

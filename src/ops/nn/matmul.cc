@@ -1,11 +1,34 @@
 // MatMul — numpy's matmul: batched matrix products with broadcasting of the batch dimensions.
 #include "kernels/gemm.h"
 #include "kernels/gemm_generic.h"
+#include "kernels/gemv.h"
 #include "ops/nn/matmul_shape.h"
 #include "ops/nn/panel_room.h"
 
 namespace tessera {
 namespace {
+
+// A few rows each: packing the matrices would take longer than the products.
+void compute_rows(Call& call, const MatMulBatch& p) {
+  const float *a = call.in<float>(0), *b = call.in<float>(1);
+  float* y = call.out<float>(0);
+  const bool small = p.batch.count() > 1 && p.n * p.k < 1 << 16;
+  std::vector<std::pair<int64_t, int64_t>> places(static_cast<size_t>(p.batch.count()));
+  p.each([&](int64_t i, int64_t ia, int64_t ib) { places[static_cast<size_t>(i)] = {ia, ib}; });
+  const auto product = [&](int64_t i, int threads) {
+    const auto [ia, ib] = places[static_cast<size_t>(i)];
+    gemv_f32(call.target(), threads, p.m, p.n, p.k, a + ia * p.m * p.k, p.k, b + ib * p.k * p.n, p.n, false,
+             y + i * p.m * p.n, p.n, {});
+  };
+  if (!small) {
+    for (int64_t i = 0; i < p.batch.count(); ++i) product(i, call.threads());
+    return;
+  }
+  const int64_t together = std::max<int64_t>(1, (1 << 16) / std::max<int64_t>(1, p.n * p.k));
+  call.parallel(ceil_div(p.batch.count(), together), [&](int64_t chunk, int) {
+    for (int64_t i = chunk * together; i < std::min(p.batch.count(), (chunk + 1) * together); ++i) product(i, 1);
+  });
+}
 
 // Many small matrices: each is one chunk of work, packed in its lane's scratch.
 void compute_matrices(Call& call, const MatMulBatch& p) {
@@ -36,6 +59,7 @@ Status compute_float(Call& call) {
     gemm_f32(call.target(), call.threads(), p.batch.count() * p.m, p.n, p.k, a, p.k, false, *packed, y, p.n, {});
     return {};
   }
+  if (p.m <= kGemvRows) return compute_rows(call, p), Status{};
   const auto bytes = static_cast<int64_t>(gemm_packed_bytes(p.n, p.k));
   if (p.batch.count() > 1 && bytes <= kMostPanelScratch && (p.batch.count() >= 8 || p.m * p.n * p.k < 1 << 20))
     return compute_matrices(call, p), Status{};

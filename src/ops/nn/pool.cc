@@ -1,5 +1,6 @@
 // MaxPool, AveragePool, LpPool: one number for each window of the input.
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "kernels/pool.h"
@@ -128,11 +129,32 @@ bool above(T x, T best) {
   return x > best || x != x;
 }
 
+// y[i] = max(y[i], x[i * stride]) for bytes, in vectors; returns how many of the n were done.
+template <class T>
+int64_t max_bytes(const T* x, int64_t stride, T* y, int64_t n) {
+  typedef T Sixteen __attribute__((vector_size(16)));
+  int64_t i = 0;
+  // With a stride, sixteen outputs read one element more, which must lie before another output's.
+  for (; stride <= 2 && (stride == 1 ? i + 16 <= n : i + 16 < n); i += 16) {
+    Sixteen low, high, best;
+    std::memcpy(&low, x + i * stride, sizeof low);
+    std::memcpy(&best, y + i, sizeof best);
+    if (stride == 2) {
+      std::memcpy(&high, x + i * stride + 16, sizeof high);
+      low = __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    }
+    best = low > best ? low : best;
+    std::memcpy(y + i, &best, sizeof best);
+  }
+  return i;
+}
+
 template <class T>
 void max_row(const Geometry& g, const T* x, T* y, int64_t od, int64_t oh) {
   std::fill_n(y, g.out[2], kLowest<T>);
   for_taps(g, od, oh, [&](int64_t offset, int64_t begin, int64_t end) {
     const T* from = x + offset;
+    if constexpr (sizeof(T) == 1) begin += max_bytes(from + begin * g.stride[2], g.stride[2], y + begin, end - begin);
     for (int64_t o = begin; o < end; ++o) {
       const T v = from[o * g.stride[2]];
       y[o] = above(v, y[o]) ? v : y[o];

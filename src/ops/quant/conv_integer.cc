@@ -1,7 +1,8 @@
 // ConvInteger, QLinearConv: convolutions of 8-bit integers, kept in 32 bits or quantized.
 #include "core/convert.h"
+#include "kernels/conv_i8.h"
+#include "kernels/conv_i8_depthwise.h"
 #include "kernels/conv_stage.h"
-#include "kernels/gemm_i8.h"
 #include "kernels/quantize.h"
 #include "kernels/requantize.h"
 #include "ops/elementwise.h"
@@ -56,111 +57,42 @@ std::vector<int32_t> zero_points(const Call& call, int i) {
   return out;
 }
 
-// The weights of a group times the patches of a block of pixels.
-struct Work {
-  static constexpr int64_t kChannels = 144;  // at a time: three blocks of the product's rows
-  int64_t pixels, depth, channels, block;    // channels: of output, per group; block: pixels at a time
-  bool in_place;                             // the input is the matrix of patches
-  bool staged;                               // patches are gathered from padded copies of the rows they meet
-  conv::Stage stage;
-  // Where the parts of a lane's scratch start, after the patches.
-  int64_t offsets, stage_at, packed, sums, end;
-
-  explicit Work(const ConvShape& s) {
-    constexpr int64_t kPatchBytes = 1 << 19, kFewest = 64, kMost = 1024, kShared = 96;
-    pixels = s.out[0] * s.out[1] * s.out[2];
-    depth = s.channels / s.groups * s.kernel[0] * s.kernel[1] * s.kernel[2];
-    channels = s.out_channels / s.groups;
-    const int64_t fit = std::clamp(kPatchBytes / std::max<int64_t>(1, depth) / 32 * 32, kFewest, kMost);
-    // Two blocks at least, if they are worth a thread each.
-    const int64_t blocks = std::max(ceil_div(pixels, fit), std::clamp<int64_t>(pixels / kShared, 1, 2));
-    block = round_up(std::max<int64_t>(1, ceil_div(pixels, blocks)), 16);
-    in_place = true;
-    for (int d = 0; d < 3; ++d)
-      in_place = in_place && s.kernel[d] == 1 && s.stride[d] == 1 && s.pad[d] == 0 && s.in[d] == s.out[d];
-    plan_stage(s);
-    offsets = in_place ? 0 : round_up(depth * block + 16, 64);
-    stage_at = offsets + (staged ? round_up(conv::volume(s.kernel) * 8, 64) : 0);
-    packed = stage_at + (staged ? round_up(stage.floats(1), 64) : 0);
-    sums = packed + round_up(static_cast<int64_t>(gemm_i8_packed_bytes(block, depth)), 64);
-    end = sums + std::min(channels, kChannels) * block * 4;
-  }
-  void plan_stage(const ConvShape& s) {
-    constexpr int64_t kMostStaged = 1 << 16;
-    const int64_t rows = std::min(s.out[1], (block - 1) / std::max<int64_t>(1, s.out[2]) + 2);
-    stage = conv::plan_stage(s, rows, s.out[2]);
-    staged = !in_place && s.kernel[0] == 1 && s.in[0] == 1 && s.out[0] == 1 && conv::volume(s.kernel) <= kMostStaged &&
-             s.out[2] <= kMostStaged && stage.length() <= kMostStaged && stage.class_rows() <= kMostStaged &&
-             stage.class_floats() <= kMostStaged && stage.floats(1) <= kMostStaged;
-  }
-  // The patches of `count` outputs of a group from `first` on; what lies outside the input counts as `zero`.
-  void gather(const ConvShape& s, const uint8_t* x, uint8_t zero, int64_t first, int64_t count,
-              uint8_t* scratch) const {
-    if (!staged) return gather_patches(s, x, zero, first, count, scratch);
-    auto* offset = reinterpret_cast<int64_t*>(scratch + offsets);
-    conv::set_offsets(s, stage, offset);
-    conv::gather_bytes(s, stage, offset, x, s.channels / s.groups, zero, first, count, scratch + stage_at, scratch);
-  }
+// Where a convolution finds its operands.
+struct Operands {
+  int w, x_zero, w_zero;
 };
 
-// Sums of products for blocks of pixels: place(sample, first output channel, first pixel, lane) tells where they go and
-// how far one channel is from the next, done(sample, first output channel, channels, first pixel, pixels, sums)
-// follows.
-struct Place {
-  int32_t* at;
-  int64_t step;
-};
-template <class Where, class Done>
-Status convolve(Call& call, const ConvShape& s, int weights, int x_zero, int w_zero, Where&& where, Done&& done) {
-  if (call.out_count(0) == 0) return {};
-  const Work work(s);
-  const std::vector<int32_t> xz = zero_points(call, x_zero), wz = zero_points(call, w_zero);
-  const int64_t plane = s.channels / s.groups * s.in[0] * s.in[1] * s.in[2], blocks = ceil_div(work.pixels, work.block);
-  const auto *x = call.in<uint8_t>(0), *w = call.in<uint8_t>(weights);
-  call.parallel(s.batch * s.groups * blocks, [&](int64_t chunk, int lane) {
-    if (call.cancelled()) return;
-    const int64_t i = chunk / blocks, first = chunk % blocks * work.block, group = i % s.groups;
-    const int64_t count = std::min(work.block, work.pixels - first);
-    auto* scratch = call.scratch<uint8_t>(lane);
-    const uint8_t* patches = x + i * plane + first;
-    if (!work.in_place) {
-      work.gather(s, x + i * plane, static_cast<uint8_t>(xz[0]), first, count, scratch);
-      patches = scratch;
-    }
-    gemm_i8_pack_b(call.target(), 1, patches, work.in_place ? work.pixels : count, work.depth, count,
-                   scratch + work.packed);
-    GemmI8 g;
-    g.n = count;
-    g.k = g.lda = work.depth;
-    g.a_signed = call.dtype(weights) == DType::i8;
-    g.packed_b = scratch + work.packed;
-    g.b_signed = call.dtype(0) == DType::i8;
-    g.b_zero = {xz.data(), 0};
-    for (int64_t m = 0; m < work.channels; m += Work::kChannels) {
-      const int64_t channel = group * work.channels + m;
-      const Place to = where(i / s.groups, channel, first, lane);
-      g.m = std::min(Work::kChannels, work.channels - m);
-      g.a = w + channel * work.depth;
-      g.a_zero = wz.size() == 1 ? ZeroPoints{wz.data(), 0} : ZeroPoints{wz.data() + channel, 1};
-      g.c = to.at;
-      g.ldc = to.step;
-      gemm_i8(call.target(), 1, g);
-      done(i / s.groups, channel, g.m, first, count, to);
-    }
-  });
-  return call.cancelled() ? call.stopped() : Status{};
+// `w_zero` holds the zero points of the weights.
+ConvI8 operands(const Call& call, const ConvShape& s, const Operands& in, const std::vector<int32_t>& w_zero,
+                const ConvI8Output& out) {
+  ConvI8 c;
+  c.shape = &s;
+  c.x = call.in(kX);
+  c.x_signed = call.dtype(kX) == DType::i8;
+  c.x_zero = static_cast<int32_t>(integer_at(call, in.x_zero, 0));
+  c.packed = call.packed(in.w);
+  c.w_signed = call.dtype(in.w) == DType::i8;
+  c.w_zero = w_zero.data();
+  c.w_zero_step = w_zero.size() > 1;
+  c.out = out;
+  return c;
 }
 
-Status compute_integer(const ConvParams& p, Call& call) {
-  const ConvShape s = conv_shape(p, call.shape(0), call.shape(1));
-  const int64_t pixels = s.out[0] * s.out[1] * s.out[2];
-  int32_t* y = call.out<int32_t>(0);
-  return convolve(
-      call, s, 1, 2, 3,
-      [&](int64_t b, int64_t channel, int64_t first, int) {
-        return Place{y + (b * s.out_channels + channel) * pixels + first, pixels};
-      },
-      [](int64_t, int64_t, int64_t, int64_t, int64_t, const Place&) {});
+// All but those with one filter for each channel.
+Status convolve(Call& call, const ConvShape& s, const Operands& in, const ConvI8Output& out) {
+  const std::vector<int32_t> w_zero = zero_points(call, in.w_zero);
+  ConvI8 c = operands(call, s, in, w_zero, out);
+  Tensor own;
+  if (!c.packed) {
+    TRY_ASSIGN(room, Tensor::allocate(DType::u8, Shape{static_cast<int64_t>(conv_i8_packed_bytes(s))}));
+    own = std::move(room);
+    conv_i8_pack(s, call.in(in.w), c.w_signed, own.mutable_data(), call.threads());
+    c.packed = own.data();
+  }
+  call.parallel(conv_i8_chunks(s), [&](int64_t chunk, int lane) {
+    if (!call.cancelled()) conv_i8_run(call.target(), c, chunk, call.scratch<std::byte>(lane));
+  });
+  return call.cancelled() ? call.stopped() : Status{};
 }
 
 // One filter for each channel, in floats: whole numbers below 2^24 are exact there. Channels are taken a few at a time.
@@ -198,9 +130,9 @@ struct Depthwise {
 
 // done(sample, channel, sums) gets the sums of one channel.
 template <class Done>
-Status convolve_depthwise(Call& call, const ConvShape& s, Done&& done) {
+Status convolve_depthwise(Call& call, const ConvShape& s, const Operands& in, Done&& done) {
   const Depthwise work(s);
-  const std::vector<int32_t> xz = zero_points(call, kXZero), wz = zero_points(call, kWZero);
+  const std::vector<int32_t> xz = zero_points(call, in.x_zero), wz = zero_points(call, in.w_zero);
   const int64_t parts = ceil_div(s.channels, work.channels);
   call.parallel(s.batch * parts, [&](int64_t chunk, int lane) {
     if (call.cancelled()) return;
@@ -213,8 +145,8 @@ Status convolve_depthwise(Call& call, const ConvShape& s, Done&& done) {
                      part.channels * work.in, floats(0));
     for (int64_t c = 0; c < part.channels; ++c) {
       const ByteScale w{1, static_cast<float>(wz[wz.size() == 1 ? 0 : static_cast<size_t>(first + c)]),
-                        call.dtype(kW) == DType::i8};
-      dequantize_bytes(call.target(), w, call.in<uint8_t>(kW) + (first + c) * work.taps, work.taps,
+                        call.dtype(in.w) == DType::i8};
+      dequantize_bytes(call.target(), w, call.in<uint8_t>(in.w) + (first + c) * work.taps, work.taps,
                        floats(work.weights) + c * work.taps);
     }
     conv_pack(part, floats(work.weights), floats(work.packed), 1);
@@ -230,42 +162,87 @@ Status convolve_depthwise(Call& call, const ConvShape& s, Done&& done) {
   return call.cancelled() ? call.stopped() : Status{};
 }
 
+Status compute_integer(const ConvParams& p, Call& call) {
+  constexpr Operands kIn{1, 2, 3};
+  const ConvShape s = conv_shape(p, call.shape(0), call.shape(kIn.w));
+  if (call.out_count(0) == 0) return {};
+  auto* y = call.out<int32_t>(0);
+  const int64_t pixels = conv::volume(s.out);
+  if (Depthwise::takes(s))
+    return convolve_depthwise(call, s, kIn, [&](int64_t b, int64_t c, const int32_t* sums) {
+      std::copy_n(sums, pixels, y + (b * s.out_channels + c) * pixels);
+    });
+  ConvI8Output out;
+  out.sums = y;
+  return convolve(call, s, kIn, out);
+}
+
 Status compute_qlinear(const ConvParams& p, Call& call) {
+  constexpr Operands kIn{kW, kXZero, kWZero};
   const ConvShape s = conv_shape(p, call.shape(kX), call.shape(kW));
   if (call.out_count(0) == 0) return {};
-  const Work work(s);
-  const int32_t* bias = call.maybe<int32_t>(kBias);
   const float *w_scale = call.in<float>(kWScale), x_scale = *call.in<float>(kXScale),
               y_scale = *call.in<float>(kYScale);
-  const auto zero = static_cast<float>(integer_at(call, kYZero, 0));
-  const bool is_signed = call.out_dtype(0) == DType::i8;
-  auto* y = call.out<uint8_t>(0);
-  const auto quantize = [&](int64_t b, int64_t c, int64_t first, int64_t count, const int32_t* sums) {
-    const float scale = x_scale * w_scale[call.count(kWScale) == 1 ? 0 : c] / y_scale;
-    const Requantize r{&scale, 0, bias ? bias[c] : 0, zero, is_signed};
-    requantize(call.target(), r, sums, count, y + (b * s.out_channels + c) * work.pixels + first);
-  };
-  if (Depthwise::takes(s))
-    return convolve_depthwise(call, s,
-                              [&](int64_t b, int64_t c, const int32_t* sums) { quantize(b, c, 0, work.pixels, sums); });
-  return convolve(
-      call, s, kW, kXZero, kWZero,
-      [&](int64_t, int64_t, int64_t, int lane) {
-        return Place{reinterpret_cast<int32_t*>(call.scratch<uint8_t>(lane) + work.sums), work.block};
-      },
-      [&](int64_t b, int64_t channel, int64_t channels, int64_t first, int64_t count, const Place& sums) {
-        for (int64_t k = 0; k < channels; ++k) quantize(b, channel + k, first, count, sums.at + k * sums.step);
-      });
+  std::vector<float> scale(static_cast<size_t>(s.out_channels));
+  for (size_t c = 0; c < scale.size(); ++c) scale[c] = x_scale * w_scale[call.count(kWScale) == 1 ? 0 : c] / y_scale;
+  ConvI8Output out;
+  out.bytes = call.out(0);
+  out.scale = scale.data();
+  out.bias = call.maybe<int32_t>(kBias);
+  out.zero = static_cast<float>(integer_at(call, kYZero, 0));
+  out.is_signed = call.out_dtype(0) == DType::i8;
+  if (!Depthwise::takes(s)) return convolve(call, s, kIn, out);
+  if (conv_i8_depthwise_takes(call.target(), s)) {
+    const std::vector<int32_t> w_zero = zero_points(call, kWZero);
+    const ConvI8 c = operands(call, s, kIn, w_zero, out);
+    call.parallel(conv_i8_depthwise_chunks(s), [&](int64_t chunk, int lane) {
+      if (!call.cancelled()) conv_i8_depthwise_run(c, call.in(kW), chunk, call.scratch<std::byte>(lane));
+    });
+    return call.cancelled() ? call.stopped() : Status{};
+  }
+  const int64_t pixels = conv::volume(s.out);
+  return convolve_depthwise(call, s, kIn, [&](int64_t b, int64_t c, const int32_t* sums) {
+    const Requantize r{&scale[static_cast<size_t>(c)], 0, out.bias ? out.bias[c] : 0, out.zero, out.is_signed};
+    requantize(call.target(), r, sums, pixels, static_cast<uint8_t*>(out.bytes) + (b * s.out_channels + c) * pixels);
+  });
 }
 
 template <int W>
 int64_t scratch(const void* params, const ScratchCall& in) {
   if (in[W]->count() == 0) return 0;
   const ConvShape s = conv_shape(*static_cast<const ConvParams*>(params), *in[0], *in[W]);
-  if (W == kW && Depthwise::takes(s)) return Depthwise(s).end;
-  const Work work(s);
-  return W == kW ? work.end : work.sums;
+  if (!Depthwise::takes(s)) return static_cast<int64_t>(conv_i8_scratch_bytes(s));
+  return std::max(Depthwise(s).end, static_cast<int64_t>(conv_i8_depthwise_scratch_bytes(s)));
 }
+
+// The part of the shape that weights know.
+template <int W>
+ConvShape weight_shape(const PackCall& c) {
+  const Shape& w = c.shape(W);
+  ConvShape s;
+  s.groups = c.as<ConvParams>().group;
+  s.channels = w[1] * s.groups;
+  s.out_channels = w[0];
+  for (int i = 2; i < w.rank(); ++i) s.kernel[i + 3 - w.rank()] = w[i];
+  return s;
+}
+template <int W>
+int64_t packed_bytes(const PackCall& c) {
+  const Shape& w = c.shape(W);
+  if (w.rank() < 3 || w.rank() > 5 || w.count() == 0 || w[0] % c.as<ConvParams>().group) return 0;
+  const ConvShape s = weight_shape<W>(c);
+  return Depthwise::takes(s) ? 0 : static_cast<int64_t>(conv_i8_packed_bytes(s));
+}
+template <int W>
+void pack(const PackCall& c, void* out) {
+  conv_i8_pack(weight_shape<W>(c), c.tensor(W).data(), c.dtype(W) == DType::i8, out, c.threads);
+}
+int64_t variant(const void* params) { return static_cast<const ConvParams*>(params)->group; }
+template <int W>
+constexpr Packing weights() {
+  return {W, "I8.R8x4", packed_bytes<W>, pack<W>, variant, set_of(DType::i8, DType::u8)};
+}
+constexpr Packing kIntegerPacks[] = {weights<1>()}, kQLinearPacks[] = {weights<kW>()};
 
 void qlinear_types(TypeCall& c) { c.out[0] = c.in[kYZero]; }
 
@@ -290,7 +267,8 @@ extern constexpr Op kConvInteger{.domain = "",
                                  .types = type_always<DType::i32>,
                                  .shape = shape_with<ConvParams, int64_t, integer_shape<int64_t>>,
                                  .kernels = kIntegerKernels,
-                                 .scratch = scratch<1>};
+                                 .scratch = scratch<1>,
+                                 .packs = kIntegerPacks};
 extern constexpr Op kQLinearConv{.domain = "",
                                  .name = "QLinearConv",
                                  .versions = kVersions,
@@ -298,7 +276,8 @@ extern constexpr Op kQLinearConv{.domain = "",
                                  .types = qlinear_types,
                                  .shape = shape_with<ConvParams, int64_t, qlinear_shape<int64_t>>,
                                  .kernels = kQLinearKernels,
-                                 .scratch = scratch<kW>};
+                                 .scratch = scratch<kW>,
+                                 .packs = kQLinearPacks};
 extern constexpr OpInference kConvIntegerInference{.shape = shape_with<ConvParams, Dim, integer_shape<Dim>>};
 extern constexpr OpInference kQLinearConvInference{.shape = shape_with<ConvParams, Dim, qlinear_shape<Dim>>};
 

@@ -1,6 +1,7 @@
 // DynamicQuantizeLinear — quantizes to uint8 with the scale and zero point that the data's range asks for.
 #include <cmath>
 
+#include "kernels/quantize.h"
 #include "ops/elementwise.h"
 
 namespace tessera {
@@ -25,10 +26,7 @@ Range range_of(const Call& call, const float* x, int64_t n) {
   std::vector<Range> pieces(static_cast<size_t>(ceil_div(n, kPiece)));
   for_pieces(call, n, [&](int64_t begin, int64_t count) {
     Range r;
-    for (int64_t i = begin; i < begin + count; ++i) {
-      r.low = x[i] < r.low ? x[i] : r.low;
-      r.high = x[i] > r.high ? x[i] : r.high;
-    }
+    float_range(call.target(), x + begin, count, &r.low, &r.high);
     pieces[static_cast<size_t>(begin / kPiece)] = r;
   });
   Range all;
@@ -46,14 +44,9 @@ Status compute(const void*, Call& call) {
   if (uint8_t* z = call.out<uint8_t>(2)) *z = static_cast<uint8_t>(zero);
   uint8_t* y = call.out<uint8_t>(0);
   if (!y) return {};
-  for_pieces(call, n, [&](int64_t begin, int64_t count) {
-    constexpr float kWhole = 12582912;  // leaves no fraction bits: rounds to nearest even
-    for (int64_t i = begin; i < begin + count; ++i) {
-      const float q = x[i] / scale;
-      const float bounded = q > -zero ? (q < 255 - zero ? q : 255 - zero) : -zero;
-      y[i] = static_cast<uint8_t>(static_cast<int>((bounded + kWhole - kWhole) + zero));
-    }
-  });
+  const ByteScale to{scale, zero, false};
+  for_pieces(call, n,
+             [&](int64_t begin, int64_t count) { quantize_bytes(call.target(), to, x + begin, count, y + begin); });
   return {};
 }
 

@@ -68,9 +68,8 @@ Status table_shape(ShapeCall<D>& c) {
 Status look_up(Call& call) {
   const auto *x = call.in<uint8_t>(0), *table = call.in<uint8_t>(1);
   auto* y = call.out<uint8_t>(0);
-  for_pieces(call, call.count(0), [&](int64_t begin, int64_t n) {
-    for (int64_t i = begin; i < begin + n; ++i) y[i] = table[x[i]];
-  });
+  for_pieces(call, call.count(0),
+             [&](int64_t begin, int64_t n) { look_up_bytes(call.target(), table, x + begin, n, y + begin); });
   return {};
 }
 

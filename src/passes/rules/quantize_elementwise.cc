@@ -1,6 +1,7 @@
 // Arithmetic on quantised elements without a pass for each step:
 //   QuantizeLinear(Add(DequantizeLinear(a), DequantizeLinear(b)))   becomes   tessera.QLinearBinary,
-//   QuantizeLinear(Sigmoid(DequantizeLinear(x)))                    becomes   a look into a table of 256 bytes.
+//   QuantizeLinear(Sigmoid(DequantizeLinear(x)))                    becomes   a look into a table of 256 bytes,
+//   tessera.QLinearBinary(x, a table's entry for x)                  becomes   a look into another table.
 #include <algorithm>
 #include <cmath>
 
@@ -42,14 +43,18 @@ constexpr Named kFunctions[] = {
     {"Exp", [](const Match&, double x) { return std::exp(x); }},
 };
 
-// The 256 results, as bytes by the unsigned value of the element.
+float real_of(const BytePoint& p, uint8_t byte) {
+  const int element = p.type == DType::i8 ? static_cast<int8_t>(byte) : byte;
+  return static_cast<float>(element - p.zero) * p.scale;
+}
+
+// The 256 results f(byte), quantised.
 template <class T, class F>
-Result<Tensor> table_of(const BytePoint& x, const BytePoint& y, F&& f) {
+Result<Tensor> table_of(const BytePoint& y, F&& f) {
   T out[256];
   for (int byte = 0; byte < 256; ++byte) {
-    const int element = x.type == DType::i8 ? static_cast<int8_t>(byte) : byte;
-    const float v = static_cast<float>(element - x.zero) * x.scale;
-    const double q = std::nearbyint(static_cast<float>(f(v)) / y.scale) + static_cast<double>(y.zero);
+    const float v = f(static_cast<uint8_t>(byte));
+    const double q = std::nearbyint(v / y.scale) + static_cast<double>(y.zero);
     const double low = std::numeric_limits<T>::lowest(), high = std::numeric_limits<T>::max();
     out[byte] = static_cast<T>(q > low ? std::min(q, high) : low);
   }
@@ -64,10 +69,48 @@ bool fuse_unary(const Match& m, Replacement& r) {
   const auto* named = std::find_if(std::begin(kFunctions), std::end(kFunctions),
                                    [&](const Named& n) { return n.name == m.node("f").op_type; });
   if (named == std::end(kFunctions)) return false;
-  const auto f = [&](float v) { return named->of(m, divisor.empty() ? v : v / static_cast<float>(divisor[0])); };
-  Result<Tensor> table = y->type == DType::i8 ? table_of<int8_t>(*x, *y, f) : table_of<uint8_t>(*x, *y, f);
+  const auto f = [&](uint8_t byte) {
+    const float v = real_of(*x, byte);
+    return static_cast<float>(named->of(m, divisor.empty() ? v : v / static_cast<float>(divisor[0])));
+  };
+  Result<Tensor> table = y->type == DType::i8 ? table_of<int8_t>(*y, f) : table_of<uint8_t>(*y, f);
   if (!table.ok()) return false;
   r.result(r.node("tessera.QLinearTable", {m.value("x"), r.constant(std::move(*table), "table")}));
+  return true;
+}
+
+// The one number of a constant float.
+std::optional<float> one_scale(const Match& m, std::string_view name) {
+  const std::vector<double> v = numbers(m, name);
+  return v.size() == 1 && m.fact(name).dtype == DType::f32 ? std::optional(static_cast<float>(v[0])) : std::nullopt;
+}
+
+// Of the binary operator's operand or result `x`, whose elements have the type of its zero point.
+std::optional<BytePoint> byte_point(const Match& m, const std::string& x) {
+  const std::optional<float> scale = one_scale(m, x + "s");
+  const std::vector<double> zero = numbers(m, x + "z");
+  const DType type = m.fact(x + "z").dtype;
+  if (!scale || zero.size() != 1 || !kByteTypes.has(type)) return {};
+  return BytePoint{type, *scale, static_cast<int64_t>(zero[0])};
+}
+
+bool fuse_with_table(const Match& m, Replacement& r) {
+  const auto x = byte_point(m, "x"), t = byte_point(m, "t"), y = byte_point(m, "y");
+  const Tensor table = m.tensor("t");
+  if (m.settings().keep_qdq || !x || !t || !y || table.empty() || table.count() != 256) return false;
+  const bool first = m.node("f").inputs[0] == m.value("x");
+  const ir::Attribute* attribute = m.node("f").find("op");
+  const auto* op = attribute ? std::get_if<std::string>(&attribute->value) : nullptr;
+  if (!op) return false;
+  const auto* entries = static_cast<const uint8_t*>(table.data());
+  const auto combine = [&](uint8_t byte) {
+    const float v = real_of(*x, byte), w = real_of(*t, entries[byte]);
+    if (*op == "Add") return v + w;
+    return *op == "Mul" ? v * w : first ? v - w : w - v;
+  };
+  Result<Tensor> result = y->type == DType::i8 ? table_of<int8_t>(*y, combine) : table_of<uint8_t>(*y, combine);
+  if (!result.ok()) return false;
+  r.result(r.node("tessera.QLinearTable", {m.value("x"), r.constant(std::move(*result), "table")}));
   return true;
 }
 
@@ -86,9 +129,14 @@ constexpr const char* kUnary[] = {"q: QuantizeLinear(f: Sigmoid(dx: DequantizeLi
                                   "q: QuantizeLinear(f: Softplus(dx: DequantizeLinear*(x, #xs, #xz?)), #ys, #yz?)",
                                   "q: QuantizeLinear(f: Exp(dx: DequantizeLinear*(x, #xs, #xz?)), #ys, #yz?)"};
 
+constexpr const char* kWithTable[] = {
+    "f: tessera.QLinearBinary(x, #xs, #xz, tessera.QLinearTable(x, #t), #ts, #tz, #ys, #yz)",
+    "f: tessera.QLinearBinary(tessera.QLinearTable(x, #t), #ts, #tz, x, #xs, #xz, #ys, #yz)"};
+
 }  // namespace
 
 extern constexpr Rule kQuantizeBinary{"quantize_binary", 2, 0, kBinary, fuse_binary};
 extern constexpr Rule kQuantizeUnary{"quantize_unary", 2, 0, kUnary, fuse_unary};
+extern constexpr Rule kQuantizeWithTable{"quantize_with_table", 2, 0, kWithTable, fuse_with_table};
 
 }  // namespace tessera

@@ -20,6 +20,8 @@ class Case:
     constants: set = dataclasses.field(default_factory=set)  # inputs that are always constants
     variables: set = dataclasses.field(default_factory=set)  # inputs that never are
     domain: str = "com.microsoft"
+    reference: list = None  # the outputs that are wanted, of operators that ONNX Runtime's CPU lacks
+    shared: dict = dataclasses.field(default_factory=dict)  # input: the output that has to lie where it does
 
 
 def case(function):
@@ -149,6 +151,8 @@ def RotaryEmbedding(rng):
         attributes |= {"rotary_embedding_dim": 2 * half, "num_heads": heads}
     elif coin(rng):
         attributes["num_heads"] = heads
+    if coin(rng, 0.2):
+        attributes["is_packed_batching"] = 1
     rows = s + size(rng, 0, 5)
     positions = rng.integers(0, rows, (b, s)) if coin(rng) else rng.integers(0, rows - s + 1, (1,))
     dtype = pick(rng, [np.float32, np.float32, np.float16])
@@ -881,9 +885,19 @@ def LinearAttentionGate(rng):
 @case
 def CausalConvWithState(rng):
     b, c, length, k = size(rng, 1, 3), size(rng, 1, 5), size(rng, 1, 7), size(rng, 1, 4)
-    return Case("CausalConvWithState", trim([reals(rng, [b, c, length]), reals(rng, [c, 1, k]), maybe(rng, reals(rng, [c])),
-                                             maybe(rng, reals(rng, [b, c, k - 1])) if k > 1 else None]),
-                {"activation": pick(rng, ["none", "silu", "swish"])}, [True, True])
+    attributes = {"activation": pick(rng, ["none", "silu", "swish"])}
+    dilation = size(rng, 1, 3) if coin(rng, 0.4) else 1
+    if dilation > 1:
+        attributes["dilation"] = dilation
+    state = (k - 1) * dilation
+    x, past = reals(rng, [b, c, length]), maybe(rng, reals(rng, [b, c, state])) if state else None
+    if coin(rng, 0.4):
+        attributes["channels_last"] = 1
+        rest = [c, 1] if coin(rng) else [c]
+        x = reals(rng, [b, length, *rest])
+        past = reals(rng, [b, state, *rest]) if past is not None else None
+    return Case("CausalConvWithState", trim([x, reals(rng, [c, 1, k]), maybe(rng, reals(rng, [c])), past]), attributes,
+                [True, True])
 
 
 @case

@@ -1,0 +1,1 @@
+"""The places where programs look for names of onnxruntime's native module."""
