@@ -3,7 +3,9 @@
 // Every figure comes from a fresh process that does one thing: open a model in some way, perhaps several times, perhaps
 // run it. Memory is read from /proc, CPU time from the clock of the process, what was read from disk from the page
 // cache. FP32 is 24 products of 2048 x 2048 with their weights in a file, ODD two of 257 x 257, IF two branches with
-// weights of their own. Criteria that are no figures are those tests that check them, built beside this program.
+// weights of their own. Models in ORT's own format (.ort) are opened too, also by the minimal library, and kernels are
+// looked up for as many nodes as the largest graphs have. Criteria that are no figures are those tests that check them,
+// built beside this program.
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -16,6 +18,7 @@
 #include "base/format.h"
 #include "formats/onnx/writer.h"
 #include "ir/text.h"
+#include "ops/op.h"
 #include "peer.h"
 
 namespace {
@@ -349,15 +352,19 @@ class Suite {
   Suite(std::string ours, std::string peer, fs::path folder, bool large)
       : ours_(std::move(ours)), peer_(std::move(peer)), folder_(std::move(folder)), large_(large) {}
 
-  int run() {
+  int run(bool only_ort) {
     std::printf("%-4s %-58s %14s %14s\n", "", "criterion", "ours", "peer");
-    make_models();
-    packs_at_load();
-    packs_in_memory();
-    odd_and_branches();
-    saving();
-    buffers();
-    as_tested();
+    if (!only_ort) {
+      make_models();
+      packs_at_load();
+      packs_in_memory();
+      odd_and_branches();
+      saving();
+      buffers();
+      as_tested();
+    }
+    opening_ort();
+    looking_up();
     std::printf("%d passed, %d failed\n", passed_, total_ - passed_);
     return passed_ == total_ ? 0 : 1;
   }
@@ -576,6 +583,53 @@ class Suite {
     row("B6", "20,000 initializers: CPU of opening <= 2.2 x 10,000", linear, peer_linear, linear <= 2.2, "x");
   }
 
+  // One file, written by ours, opened by ours, by the minimal library beside it, and by the peer.
+  void opening_ort() {
+    if (fp32_.empty()) fp32_ = make_chain(folder_ / "fp32", 24, 2048);
+    const fs::path folder = folder_ / "ort";
+    fs::create_directories(folder);
+    Task save = ours(fp32_);
+    save.save = (folder / "model.ort").string();
+    const std::string error = ask(save).error;
+    if (!error.empty()) return verdict("D4", "FP32 is written as .ort", error, "-", false);
+    const Answer theirs = peer_.empty() ? Answer{} : ask_often(peer(save.save), 3);
+    for (const char* name : {"libtessera.so", "libtessera_minimal.so"}) {
+      Task t = ours(save.save);
+      t.library = (fs::path(ours_).parent_path() / name).string();
+      if (!fs::exists(t.library)) continue;
+      const Figures f = ask_often(t, 7).first(), p = theirs.first();
+      const std::string by = format("FP32 as .ort by {}", std::string(name));
+      row("D4", by + ": CPU <= 5", 1e3 * f.cpu, 1e3 * p.cpu, 1e3 * f.cpu <= 5, "ms");
+      row("D4", "  anonymous memory <= 3", f.anonymous, p.anonymous, f.anonymous <= 3, "MiB");
+      row("D4", "  peak <= 10", f.peak, p.peak, f.peak <= 10, "MiB");
+      row("D4", "  weights in memory afterwards <= 2", f.file, p.file, f.file <= 2, "MiB");
+    }
+  }
+
+  // Operators found by name and kernels by types, for the nodes of a large graph.
+  void looking_up() {
+    constexpr int kNodes = 100000;
+    constexpr std::string_view kNames[] = {"Add",    "MatMul", "Mul",     "Conv",  "Relu",      "Reshape",
+                                           "Concat", "Gather", "Softmax", "Slice", "Transpose", "LayerNormalization"};
+    const TypeDesc real{Kind::tensor, DType::f32, Kind::tensor}, integer{Kind::tensor, DType::i64, Kind::tensor};
+    const TypeDesc in[] = {real, real}, indexed[] = {real, integer}, out[] = {real};
+    DType convert[8];
+    int found = 0;
+    double best = INFINITY;
+    for (int repeat = 0; repeat < 7; ++repeat) {
+      found = 0;
+      best = std::min(best, timed([&] {
+                              for (int i = 0; i < kNodes; ++i) {
+                                const std::string_view name = kNames[static_cast<size_t>(i) % std::size(kNames)];
+                                const Op* op = find_op("", name);
+                                const bool second_is_integer = op->shape_inputs || name == "Gather";
+                                found += choose_kernel(*op, second_is_integer ? indexed : in, out, convert) != nullptr;
+                              }
+                            }).cpu);
+    }
+    row("D4", "kernels for 100,000 nodes: CPU <= 10", 1e3 * best, NAN, found == kNodes && 1e3 * best <= 10, "ms");
+  }
+
   // What tests look at, run as they are: those of `program` with these names.
   void tested(const char* id, const std::string& what, const char* program, const std::string& names) {
     const fs::path path = fs::canonical("/proc/self/exe").parent_path() / program;
@@ -615,17 +669,18 @@ int main(int argc, char** argv) {
   if (argc >= 12 && !std::strcmp(argv[1], "--child")) return Child(Task::from_words(argv, argc)).work();
   CLI::App app{"Weights on disk and in memory: what is promised of them, measured beside a peer"};
   std::string ours = find_ours(), peer = find_peer(), folder;
-  bool large = false;
+  bool large = false, only_ort = false;
   app.add_option("--ours", ours, "Our library");
   app.add_option("--peer", peer, "A library with ORT's C ABI; empty: none");
   app.add_option("--folder", folder, "Where models are made (default: a temporary folder, removed afterwards)");
+  app.add_flag("--ort", only_ort, "Only what is promised of .ort files and of finding kernels");
   app.add_flag("--large", large, "Also 1 GiB of weights");
   CLI11_PARSE(app, argc, argv);
   const bool temporary = folder.empty();
   if (temporary)
     folder = (fs::temp_directory_path() / format("store_bench_{}", static_cast<int64_t>(getpid()))).string();
   fs::create_directories(folder);
-  const int code = Suite(ours, peer, folder, large).run();
+  const int code = Suite(ours, peer, folder, large).run(only_ort);
   if (temporary) fs::remove_all(folder);
   return code;
 }

@@ -14,7 +14,7 @@ foreach(source IN LISTS TEST_SOURCES)
   add_executable(${name} ${source})
   target_link_libraries(${name} PRIVATE tessera_test_support GTest::gtest GTest::gtest_main ${CMAKE_DL_LIBS})
   target_compile_definitions(${name} PRIVATE TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}" TESSERA_BINARY_DIR="${CMAKE_BINARY_DIR}")
-  add_dependencies(${name} tessera tessera_minimal tessera_cli)  # some tests open the library as a client does
+  add_dependencies(${name} tessera tessera_minimal tessera_extended tessera_cli)  # some tests open the library as a client does
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   file(STRINGS ${source} first LIMIT_COUNT 1)
   if(first MATCHES "^// labels: (.*)$")
@@ -31,6 +31,9 @@ endforeach()
 if(TESSERA_COMPANIONS)
   target_link_libraries(image_test PRIVATE tessera_image_objects)
 endif()
+# The data tests of all operators once more, through the minimal library as a client has it, from .onnx and from .ort.
+add_test(NAME data_minimal_test COMMAND data_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+set_tests_properties(data_minimal_test PROPERTIES ENVIRONMENT TESSERA_TEST_LIBRARY=$<TARGET_FILE:tessera_minimal>)
 # A library of custom operators in plain C, and the example of one in C++, each built as a client of the library.
 add_library(test_custom_ops SHARED tests/libs/custom_ops.c)
 target_include_directories(test_custom_ops PRIVATE include)

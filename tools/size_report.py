@@ -1,66 +1,110 @@
 #!/usr/bin/env python3
-"""Code size of builds, side by side: libraries, folders of src/, object files.
+"""Sizes of the libraries of builds beside their budgets, and what they are made of.
 
     python tools/size_report.py [--all] build/release build/minimal
 
-Figures are bytes of code and constants ("text") and of initialised data, from the `size` program. Object files are
-those of src/; a source compiled for several targets counts once, with its largest object.
+A library counts with its bytes on disk after stripping; tools/size_budgets.json has the budgets. "constructors" are
+functions that run when the library is loaded, beside the one of the C runtime: there must be none. The tables of folders
+and object files count what the linker kept, from the map that it writes for minimal libraries. The exit status is 1 if a
+library is over its budget or has a constructor, or if one with a budget was not built.
 """
 import argparse
 import collections
+import json
+import os
 import pathlib
+import re
 import subprocess
 import sys
+import tempfile
 
 LARGEST = 40
+BUDGETS = pathlib.Path(__file__).with_name("size_budgets.json")
+NOT_IN_FILE = (".bss", ".tbss", ".debug", ".comment", ".symtab", ".strtab", ".shstrtab")
+OF_THE_RUNTIME = 1  # frame_dummy of crtbeginS.o
 
 
-def sizes(paths):
-    """{path: text + data}."""
-    result = {}
-    paths = [str(p) for p in paths]
-    for start in range(0, len(paths), 200):
-        out = subprocess.run(["size", *paths[start : start + 200]], capture_output=True, text=True, check=True).stdout
-        for line in out.splitlines()[1:]:
-            fields = line.split(None, 5)
-            result[fields[5]] = int(fields[0]) + int(fields[1])
-    return result
+def stripped_size(library):
+    with tempfile.TemporaryDirectory() as folder:
+        copy = os.path.join(folder, "stripped")
+        subprocess.run(["strip", "-o", copy, library], check=True)
+        return os.path.getsize(copy)
 
 
-def libraries(build):
-    files = [p for p in (build / "lib").glob("*.so*") if not p.is_symlink()]
-    return {pathlib.Path(p).name: n for p, n in sizes(files).items()}
+def constructors(library):
+    out = subprocess.run(["readelf", "-SW", library], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"\.init_array\s+INIT_ARRAY\s+\S+\s+\S+\s+([0-9a-f]+)", out)
+    return (int(found[1], 16) // 8 if found else 0) - OF_THE_RUNTIME
 
 
-def objects(build):
+def source_of(path):
+    """The source of an object file as the linker names it, or what else it is."""
+    inside = re.search(r"\.dir/(?:src|generated)/(.*)\.o$", path)
+    return inside[1] if inside else "(other)"
+
+
+def parts_of(map_file):
+    """{source: bytes} from a linker map, of ld.lld or of ld."""
     result = collections.Counter()
-    for path, n in sizes(build.rglob("*.o")).items():
-        _, marker, source = path.partition(".dir/src/")
-        if marker:
-            source = source.removesuffix(".o")
-            result[source] = max(result[source], n)
+    text = map_file.read_text()
+    if text.lstrip().startswith("VMA"):
+        line_of = re.compile(r"^\s*[0-9a-f]+\s+[0-9a-f]+\s+([0-9a-f]+)\s+\d+ {9}(\S+):\((\.[^)]*)\)$", re.M)
+        found = ((int(size, 16), section, path) for size, path, section in line_of.findall(text))
+    else:
+        text = text[text.find("Linker script and memory map") :]
+        line_of = re.compile(r"^ (\.\S+)\s+0x([0-9a-f]+)\s+0x([0-9a-f]+) (\S+)$", re.M)
+        found = ((int(size, 16), section, path) for section, at, size, path in line_of.findall(text) if int(at, 16))
+    for size, section, path in found:
+        if not section.startswith(NOT_IN_FILE):
+            result[source_of(path)] += size
     return result
 
 
-def folders(object_sizes):
-    result = collections.Counter()
-    for source, n in object_sizes.items():
-        result[source.split("/")[0] + "/"] += n
-    return result
-
-
-def print_table(title, names, columns, rows, total):
-    print(f"{title:<48}" + "".join(f"{name:>14}" for name in names))
-    for key in rows:
-        cells = (f"{column[key]:,}" if column.get(key) else "-" for column in columns)
-        print(f"{key:<48}" + "".join(f"{cell:>14}" for cell in cells))
-    if total:
-        print(f"{'total':<48}" + "".join(f"{sum(column.values()):>14,}" for column in columns))
+def print_table(title, names, rows):
+    print(f"{title:<46}" + "".join(f"{name:>16}" for name in names))
+    for key, cells in rows:
+        print(f"{key:<46}" + "".join(f"{cell:>16}" for cell in cells))
     print()
 
 
-def by_size(columns):
-    return sorted(set().union(*columns), key=lambda key: (-max(column.get(key, 0) for column in columns), key))
+def number(n):
+    return f"{n:,}" if n else "-"
+
+
+def print_libraries(builds, budgets):
+    """Prints them and returns what is wrong."""
+    rows, wrong, missing = [], [], dict(budgets)
+    for build in builds:
+        for library in sorted(p for p in (build / "lib").glob("*.so*") if not p.is_symlink()):
+            size, started = stripped_size(library), constructors(library)
+            budget = missing.pop(library.name, None) if build.name == "minimal" else None
+            verdict = "" if budget is None else "ok" if size <= budget else "OVER BUDGET"
+            if budget is not None and size > budget:
+                wrong.append(f"{library.name} has {size:,} bytes, {size - budget:,} over its budget")
+            if budget is not None and started > 0:
+                wrong.append(f"{library.name} has {started} constructors; a static object with an initialiser was added")
+            left = f"{budget - size:,}" if budget else "-"
+            rows.append((f"{build.name}/{library.name}", [f"{size:,}", number(budget), left, str(started), verdict]))
+    print_table("library (bytes, stripped)", ["size", "budget", "left", "constructors", ""], rows)
+    wrong += [f"{name} was not built: run ./dev size without --no-build" for name in missing]
+    return wrong
+
+
+def print_parts(builds, show_all):
+    maps = sorted(m for b in builds for m in b.glob("*.map"))
+    parts = [parts_of(m) for m in maps]
+    if not parts:
+        return
+    names = [m.stem.removeprefix("tessera_") for m in maps]
+    folders = [collections.Counter() for _ in parts]
+    for folder, part in zip(folders, parts):
+        for source, size in part.items():
+            folder[source.split("/")[0] + ("/" if "/" in source else "")] += size
+    for title, columns, most in (("folder", folders, None), ("object file", parts, None if show_all else LARGEST)):
+        keys = sorted(set().union(*columns), key=lambda key: (-max(c[key] for c in columns), key))
+        title = f"{title} ({most} largest of {len(keys)})" if most and most < len(keys) else title
+        rows = [(key, [number(c[key]) for c in columns]) for key in keys[:most]]
+        print_table(title, names, rows + [("total", [number(sum(c.values())) for c in columns])])
 
 
 def main():
@@ -71,18 +115,11 @@ def main():
     builds = [b for b in options.build if b.is_dir()]
     if not builds:
         return f"none of {' '.join(map(str, options.build))} exists: run ./dev build first"
-    names = [b.name for b in builds]
-
-    libs = [libraries(b) for b in builds]
-    print_table("library (bytes of code and data)", names, libs, by_size(libs), total=False)
-    objs = [objects(b) for b in builds]
-    by_folder = [folders(o) for o in objs]
-    print_table("folder", names, by_folder, by_size(by_folder), total=True)
-    rows = by_size(objs)
-    shown = rows if options.all else rows[:LARGEST]
-    title = "object file" if len(shown) == len(rows) else f"object file ({len(shown)} largest of {len(rows)})"
-    print_table(title, names, objs, shown, total=True)
-    return 0
+    wrong = print_libraries(builds, json.loads(BUDGETS.read_text()))
+    print_parts([b for b in builds if b.name == "minimal"], options.all)
+    for line in wrong:
+        print(f"size_report: {line}", file=sys.stderr)
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
 #include "base/cpu.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,17 +16,42 @@ namespace {
 
 constexpr std::string_view kNames[] = {"scalar", "sse4", "neon", "avx2", "avx512"};
 
+#if defined(__x86_64__)
+
+// The words in which the CPU says what it has.
+struct Features {
+  unsigned leaf1_c = 0, leaf7_b = 0, leaf7_c = 0, leaf7_1_a = 0;
+  bool ymm = false, zmm = false;  // the system keeps these registers
+
+  Features() {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    if (!__get_cpuid(1, &a, &b, &leaf1_c, &d)) return;
+    if (leaf1_c >> 27 & 1) {
+      unsigned low = 0, high = 0;
+      asm("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+      ymm = (low & 0x06) == 0x06;
+      zmm = (low & 0xe6) == 0xe6;
+    }
+    if (__get_cpuid_count(7, 0, &a, &leaf7_b, &leaf7_c, &d) && a >= 1) __get_cpuid_count(7, 1, &leaf7_1_a, &b, &c, &d);
+  }
+  bool sse42() const { return leaf1_c >> 20 & 1; }
+  // AVX2, FMA and BMI2. Every CPU with them also has F16C.
+  bool avx2() const { return ymm && (leaf7_b >> 5 & 1) && (leaf1_c >> 12 & 1) && (leaf7_b >> 8 & 1); }
+  // The parts F, DQ, CD, BW and VL of AVX-512.
+  bool avx512() const {
+    constexpr unsigned kParts = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;
+    return zmm && (leaf7_b & kParts) == kParts;
+  }
+  bool vnni() const { return avx512() && (leaf7_c >> 11 & 1); }
+  bool bf16() const { return avx512() && (leaf7_1_a >> 5 & 1); }
+};
+
+#endif
+
 Target detected_target() {
 #if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd"))
-    return Target::avx3;
-  // Every CPU with AVX2 and FMA also has F16C.
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
-    return Target::avx2;
-  if (__builtin_cpu_supports("sse4.2")) return Target::sse4;
-  return Target::scalar;
+  const Features cpu;
+  return cpu.avx512() ? Target::avx3 : cpu.avx2() ? Target::avx2 : cpu.sse42() ? Target::sse4 : Target::scalar;
 #elif defined(__aarch64__)
   return Target::neon;
 #else
@@ -72,7 +100,7 @@ Target best_target() {
 
 bool cpu_has_vnni() {
 #if defined(__x86_64__)
-  return detected_target() == Target::avx3 && __builtin_cpu_supports("avx512vnni");
+  return Features().vnni();
 #else
   return false;
 #endif
@@ -80,7 +108,7 @@ bool cpu_has_vnni() {
 
 bool cpu_has_bf16() {
 #if defined(__x86_64__)
-  return detected_target() == Target::avx3 && __builtin_cpu_supports("avx512bf16");
+  return Features().bf16();
 #else
   return false;
 #endif

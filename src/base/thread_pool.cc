@@ -7,9 +7,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
-#include <system_error>
-#include <thread>
-#include <vector>
 
 #include "base/workers.h"
 
@@ -73,14 +70,15 @@ class Pool {
   }
 
   void ensure_workers(int count) {
-    try {
-      while (static_cast<int>(workers_.size()) < count) {
-        workers_.emplace_back([this] { worker(); });
-        workers_.back().detach();
-      }
-    } catch (const std::system_error&) {
-      // No thread to be had: the caller does the work alone.
+    for (; workers_ < count; ++workers_) {
+      pthread_t thread;
+      if (pthread_create(&thread, nullptr, start_worker, this)) return;  // the caller does the work alone
+      pthread_detach(thread);
     }
+  }
+  static void* start_worker(void* pool) {
+    static_cast<Pool*>(pool)->worker();
+    return nullptr;
   }
 
   void work(int lane) {
@@ -114,7 +112,7 @@ class Pool {
   void after_fork() { new (this) Pool; }
 
   std::mutex job_mutex_;  // held by the caller whose job is running
-  std::vector<std::thread> workers_;
+  int workers_ = 0;
   const ChunkFn* fn_ = nullptr;
   int64_t chunks_ = 0;
   int lanes_ = 0;

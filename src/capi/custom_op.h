@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/attempt.h"
 #include "capi/kernel_info.h"
 #include "capi/options.h"
 #include "capi/status.h"
@@ -28,11 +29,9 @@ void add_callbacks(std::shared_ptr<const CustomSession> session, const std::stri
 // Turns what `fn` returns or throws into a Status. `fn` calls a client's function, which may be C++.
 template <class F>
 Status call_client(F&& fn) {
-  try {
-    return from_ort(fn());
-  } catch (...) {
-    return from_ort(status_of_current_exception());
-  }
+  Status out;
+  attempt([&] { out = from_ort(fn()); }, [&](const char* what) { out = from_ort(status_of_exception(what)); });
+  return out;
 }
 
 }  // namespace tessera::capi

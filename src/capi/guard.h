@@ -3,20 +3,14 @@
 #include <initializer_list>
 #include <utility>
 
+#include "base/function_ref.h"
 #include "capi/status.h"
 
 namespace tessera::capi {
 
 // Runs `fn`, which returns a Status, and gives the result to the client: null when ok. An exception, running out of
 // memory included, becomes a status too.
-template <class F>
-OrtStatus* guarded(F&& fn) noexcept {
-  try {
-    return to_ort(std::forward<F>(fn)());
-  } catch (...) {
-    return status_of_current_exception();
-  }
-}
+OrtStatus* guarded(FunctionRef<Status()> fn) noexcept;
 
 template <auto F>
 struct Guarded;

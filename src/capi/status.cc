@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <memory>
 #include <new>
 
@@ -33,16 +32,8 @@ OrtStatus* to_ort(const Status& status) noexcept {
   return make_status(static_cast<OrtErrorCode>(status.code()), status.message());
 }
 
-OrtStatus* status_of_current_exception() noexcept {
-  try {
-    throw;
-  } catch (const std::bad_alloc&) {
-    return &out_of_memory;
-  } catch (const std::exception& e) {
-    return make_status(ORT_RUNTIME_EXCEPTION, e.what());
-  } catch (...) {
-    return make_status(ORT_RUNTIME_EXCEPTION, "an exception of unknown type");
-  }
+OrtStatus* status_of_exception(const char* what) noexcept {
+  return what ? make_status(ORT_RUNTIME_EXCEPTION, what) : &out_of_memory;
 }
 
 Status from_ort(OrtStatus* status) {

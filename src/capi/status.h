@@ -13,8 +13,8 @@ OrtStatus* make_status(OrtErrorCode code, std::string_view message) noexcept;
 // Null if `status` is ok.
 OrtStatus* to_ort(const Status& status) noexcept;
 
-// The status for the exception being handled; to be called inside a catch block only.
-OrtStatus* status_of_current_exception() noexcept;
+// The status for an exception that says `what`; null: memory ran out.
+OrtStatus* status_of_exception(const char* what) noexcept;
 
 // Releases what a callback of the client returned and gives it as a Status; null is ok.
 Status from_ort(OrtStatus* status);

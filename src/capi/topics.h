@@ -4,6 +4,15 @@
 
 namespace tessera::capi {
 
+// topics_full.cc and topics_minimal.cc each define these; a library links one of them.
+// A table whose functions say that they are not there.
+OrtApi stand_ins();
+// All topics that the library has.
+void fill_topics(OrtApi& api);
+
+// Of small libraries: values that are no tensors (values_all.cc), or nothing (values_tensors.cc).
+void fill_values(OrtApi& api);
+
 void fill_allocator(OrtApi& api);
 void fill_arena(OrtApi& api);
 void fill_binding(OrtApi& api);

@@ -4,7 +4,6 @@
 #include <unordered_map>
 
 #include "ops/resolve.h"
-#include "ops/signatures.h"
 #include "passes/infer.h"
 
 namespace tessera {
@@ -17,34 +16,13 @@ bool is_in(const Op& op, int opset) {
   return op.versions.back() <= opset;
 }
 
-bool is_same(std::span<const spec::Argument> a, std::span<const spec::Argument> b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const spec::Argument& x, const spec::Argument& y) {
-    return x.name() == y.name() && x.option == y.option;
-  });
-}
-bool is_same(const spec::Attribute& a, const spec::Attribute* b) {
-  return b && a.type == b->type && a.required == b->required && a.has_default == b->has_default &&
-         a.count == b->count && a.value == b->value;
-}
-
-// True if the operator has the arguments and attributes in operator set `opset` that it has today: what has changed is
-// the element types it takes.
-bool is_same_since(const Op& op, int opset) {
-  const spec::Signature *then = spec::find_signature(op.domain, op.name, opset),
-                        *now = spec::find_signature(op.domain, op.name, kNewestOpset);
-  return then && now && is_same(then->inputs(), now->inputs()) && is_same(then->outputs(), now->outputs()) &&
-         then->attributes().size() == now->attributes().size() &&
-         std::all_of(then->attributes().begin(), then->attributes().end(),
-                     [&](const spec::Attribute& a) { return is_same(a, now->attribute(a.name())); });
-}
-
 }  // namespace
 
-Replacement::Replacement(const Match& match, ir::Graph& graph, int opset)
+Replacement::Replacement(const Match& match, ir::Graph& graph, Sayable sayable)
     : patch_(graph),
       name_(graph.node(match.root()).name),
       root_output_(graph.node(match.root()).outputs[0]),
-      opset_(opset) {
+      sayable_(sayable) {
   for (const Match::Bound& n : match.nodes()) {
     had_.push_back(graph.node(n.id).op);
     if (!n.shared) patch_.remove(n.id);
@@ -62,11 +40,13 @@ ir::ValueId Replacement::node(std::string_view op, std::vector<ir::ValueId> inpu
   n.version = n.domain.empty() ? kNewestOpset : 1;
   n.attributes = std::move(attributes);
   const Op* known = find_op(n.domain, n.op_type);
-  if (opset_ && (!known || !is_in(*known, opset_))) {
+  if (!known) {
+    is_sayable_ = false;
+  } else if (sayable_.opset && !is_in(*known, sayable_.opset)) {
     // An operator that takes the place of itself has types that its version takes.
-    const bool stays = known && std::find(had_.begin(), had_.end(), known) != had_.end();
-    if (stays && is_same_since(*known, opset_))
-      n.version = opset_;
+    const bool stays = std::find(had_.begin(), had_.end(), known) != had_.end();
+    if (stays && sayable_.is_same_since(*known, sayable_.opset))
+      n.version = sayable_.opset;
     else
       is_sayable_ = false;
   }
@@ -76,7 +56,7 @@ ir::ValueId Replacement::node(std::string_view op, std::vector<ir::ValueId> inpu
 class Rewriter {
  public:
   Rewriter(std::span<const Rule* const> rules, const RewriteOptions& options, int stage)
-      : settings_(&options.settings), left_(options.most), opset_(options.opset) {
+      : settings_(&options.settings), left_(options.most), sayable_(options.sayable) {
     for (const Rule* rule : rules) {
       if (rule->level > options.level || rule->stage != stage) continue;
       if (std::find(options.disabled.begin(), options.disabled.end(), rule->name) != options.disabled.end()) continue;
@@ -117,7 +97,7 @@ class Rewriter {
     for (const Compiled& c : rooted->second) {
       const std::optional<Match> m = match(c.pattern, scope, graph, id);
       if (!m || !only_first_outputs(graph, *m)) continue;
-      Replacement replacement(*m, graph, opset_);
+      Replacement replacement(*m, graph, sayable_);
       if (!c.rule->apply(*m, replacement) || !replacement.is_sayable_) continue;
       const auto first = static_cast<ir::NodeId>(graph.nodes().size());
       const auto first_value = static_cast<ir::ValueId>(graph.values().size());
@@ -165,7 +145,7 @@ class Rewriter {
   std::unordered_map<const Op*, std::vector<Compiled>> patterns_;  // by the operator of their root
   RewriteCounts counts_;
   int64_t left_;
-  int opset_;
+  Sayable sayable_;
 };
 
 Result<RewriteCounts> rewrite(ir::Graph& graph, std::span<const Rule* const> rules, const RewriteOptions& options) {

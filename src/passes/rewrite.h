@@ -10,11 +10,17 @@
 
 namespace tessera {
 
+// Limits rewrites to what a file of the default operator set `opset` can say; 0: no limit. is_same_since (same_since.h)
+// tells of operators that have newer forms.
+struct Sayable {
+  int opset = 0;
+  bool (*is_same_since)(const Op& op, int opset) = nullptr;
+};
+
 // What a rule builds. The nodes of the match are removed when it is applied, shared ones if nobody reads them then.
 class Replacement {
  public:
-  // opset: that of RewriteOptions.
-  Replacement(const Match& match, ir::Graph& graph, int opset = 0);
+  Replacement(const Match& match, ir::Graph& graph, Sayable sayable = {});
 
   // The first output of a new node; "com.microsoft.Name" outside the default domain.
   ir::ValueId node(std::string_view op, std::vector<ir::ValueId> inputs, std::vector<ir::Attribute> attributes = {});
@@ -28,8 +34,8 @@ class Replacement {
   std::string name_;            // of the root node
   std::vector<const Op*> had_;  // the operators of the match
   ir::ValueId root_output_;
-  int opset_;
-  bool is_sayable_ = true;  // a file of this operator set can say what was made
+  Sayable sayable_;
+  bool is_sayable_ = true;  // this library has what was made, and a file can say it
 };
 
 struct Rule {
@@ -46,7 +52,7 @@ struct RewriteOptions {
   std::span<const std::string> disabled = {};  // names of rules
   int64_t most = INT64_MAX;                    // applications, to find a bad one by halving
   RewriteSettings settings = {};
-  int opset = 0;  // not 0: only what a file of this default operator set can say
+  Sayable sayable = {};
 };
 
 // How often each rule was applied.

@@ -1,14 +1,11 @@
 // Loading with everything: checks against the standard's signatures, inference over symbols, an order chosen for
 // memory.
-#include <algorithm>
-
 #include "ops/resolve.h"
 #include "passes/check_signatures.h"
 #include "passes/infer.h"
-#include "passes/rewrite.h"
 #include "runtime/order_problem.h"
-#include "session/fold_constants.h"
 #include "session/load_steps.h"
+#include "session/optimize.h"
 
 namespace tessera {
 
@@ -24,18 +21,7 @@ Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const Pac
   TRY(infer(graph));
   TRY(start_custom(graph));
   timer.lap(out.phase_ns.infer);
-  const auto& disabled = options.disabled_rewrites;
-  int64_t folded = 0;
-  if (options.optimization_level > 0 && options.most_rewrites > 0 &&
-      std::find(disabled.begin(), disabled.end(), "fold_constants") == disabled.end()) {
-    TRY_ASSIGN(count, fold_constants(graph, options));
-    folded = count;
-  }
-  TRY_ASSIGN(rewrites,
-             rewrite(graph, rewrite_rules(),
-                     {options.optimization_level, options.disabled_rewrites, options.most_rewrites, options.rewrites}));
-  out.rewrites = std::move(rewrites);
-  if (folded) out.rewrites["fold_constants"] = folded;
+  TRY(optimize(graph, options, out));
   timer.lap(out.phase_ns.rewrite);
   TRY_ASSIGN(order, choose_graph_order(graph, options.order));
   out.order_chosen_by = order.chosen_by;

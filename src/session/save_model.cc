@@ -14,6 +14,7 @@
 #include "passes/check_signatures.h"
 #include "passes/infer.h"
 #include "passes/rewrite.h"
+#include "passes/same_since.h"
 #include "session/load_steps.h"
 #include "session/save.h"
 
@@ -87,8 +88,11 @@ Result<Model> optimised(const BytesPtr& bytes, ExternalData& external, const Ses
   TRY_ASSIGN(model, read_typed(bytes, external, options));
   const auto opset = static_cast<int>(std::max<int64_t>(1, model.opset("")));
   TRY_ASSIGN(counts, rewrite(*model.graph, rewrite_rules(),
-                             {options.optimization_level, options.disabled_rewrites, options.most_rewrites,
-                              options.rewrites, opset}));
+                             {options.optimization_level,
+                              options.disabled_rewrites,
+                              options.most_rewrites,
+                              options.rewrites,
+                              {opset, is_same_since}}));
   if (choose_opsets(model)) return std::move(model);
   return save.as_ort ? read_typed(bytes, external, options) : read(bytes, external, options);
 }

@@ -1,7 +1,8 @@
 #include "session/session.h"
 
 #include <algorithm>
-#include <new>
+
+#include "base/attempt.h"
 
 namespace tessera {
 namespace {
@@ -9,11 +10,9 @@ namespace {
 // Memory can run out anywhere below; it comes back as a status like everything else.
 template <class F>
 auto guarded(F&& f) -> decltype(f()) {
-  try {
-    return f();
-  } catch (const std::bad_alloc&) {
-    return error(Code::fail, "out of memory");
-  }
+  decltype(f()) out = Status(Code::fail, "");
+  attempt([&] { out = f(); }, [&](const char* what) { out = Status(Code::fail, what ? what : "out of memory"); });
+  return out;
 }
 
 using Packs = std::shared_ptr<const PackFile>;

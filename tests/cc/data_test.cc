@@ -3,20 +3,28 @@
 // constants or inputs, fixed or symbolic shapes, and CPU targets; each combination runs with 1, 2 and 7 threads and
 // twice, and all of those runs must agree bit for bit. By default a seeded sample that covers every pair of axis values
 // runs; TESSERA_TEST_ALL=1 runs the whole product.
+//
+// TESSERA_TEST_LIBRARY=FILE runs the cases through that library instead, as a client, from .onnx and from .ort;
+// TESSERA_TEST_OPS=LIST (in the syntax of src/ops/ops.txt) says which operators it has, if not all.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <set>
+#include <sstream>
 
 #include "common/compare.h"
 #include "core/convert.h"
 #include "formats/onnx/writer.h"
+#include "formats/ort/writer.h"
 #include "ops/op.h"
+#include "ops/resolve.h"
 #include "ops/signatures.h"
+#include "other_library.h"
 #include "session/session.h"
 #include "test_file.h"
 
@@ -43,6 +51,34 @@ std::vector<Target> targets() {
   for (const Target t : {Target::scalar, Target::sse4, Target::neon, Target::avx2, Target::avx3})
     if (t == Target::scalar || (t <= best_target() && (t == Target::neon) == (best_target() == Target::neon)))
       out.push_back(t);
+  return out;
+}
+
+// The library of TESSERA_TEST_LIBRARY; null: this program's own.
+const OtherLibrary* other_library() {
+  static const OtherLibrary* const library = [] {
+    const char* path = std::getenv("TESSERA_TEST_LIBRARY");
+    return path ? new OtherLibrary(path) : nullptr;
+  }();
+  return library;
+}
+
+// "domain:Name" of the operators that are tested; empty: all.
+std::set<std::string> operators_to_test() {
+  std::set<std::string> out;
+  const char* path = std::getenv("TESSERA_TEST_OPS");
+  if (!path) return out;
+  std::ifstream in(path);
+  if (!in) {
+    std::fprintf(stderr, "TESSERA_TEST_OPS: %s cannot be read\n", path);
+    std::exit(2);
+  }
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    std::string word;
+    if (line.empty() || line[0] == '#' || !(words >> word)) continue;
+    while (words >> word) out.insert(word.find(':') == word.npos ? ":" + word : word);
+  }
   return out;
 }
 
@@ -126,7 +162,7 @@ class CaseTest : public ::testing::Test {
     multiply(versions, [](Combination& c, int v) { c.opset = v; });
     multiply(std::vector<int>{0, 1}, [](Combination& c, int v) { c.constants = v; });
     multiply(std::vector<int>{0, 1}, [](Combination& c, int v) { c.symbolic = v; });
-    multiply(targets(), [](Combination& c, Target t) { c.target = t; });
+    multiply(other_library() ? std::vector{best_target()} : targets(), [](Combination& c, Target t) { c.target = t; });
     std::erase_if(out, [&](const Combination& c) { return !allowed(c); });
     return out;
   }
@@ -266,6 +302,7 @@ class CaseTest : public ::testing::Test {
   void run(const Combination& c) {
     Result<Built> built = build(c);
     ASSERT_TRUE(built.ok()) << built.status().message();
+    if (other_library()) return run_elsewhere(*built);
     std::vector<Value> first;
     for (const int threads : {1, 2, 7}) {
       SessionOptions options;
@@ -295,6 +332,36 @@ class CaseTest : public ::testing::Test {
     }
   }
 
+  // What a small library refuses it may refuse in other words.
+  void run_elsewhere(const Built& built) {
+    const auto expect = [&](const std::string& model, const char* form) {
+      SCOPED_TRACE(form);
+      const auto got = other_library()->run(model, built.inputs);
+      if (!case_.error.empty()) {
+        EXPECT_FALSE(got.ok()) << "was accepted; wanted an error";
+      } else if (!got.ok()) {
+        if (got.status().message().starts_with(OtherLibrary::kNoSuchType)) return;
+        ADD_FAILURE() << got.status().message();
+      } else {
+        check(built, *got);
+      }
+    };
+    expect(built.bytes, ".onnx");
+    SessionOptions options;
+    options.optimization_level = 0;
+    const auto session = Session::from_bytes(borrow_bytes(built.bytes.data(), built.bytes.size()), options);
+    if (!session.ok()) return;  // it must fail, and cannot be written
+    ort::WriteOptions write;
+    write.extensions = true;
+    Model model = (*session)->model();
+    if (const Op* op = find_op(file_.domain, file_.op); op && op->compose)  // its parts are of the newest operator set
+      for (auto& [domain, version] : model.opsets)
+        if (domain.empty()) version = kNewestOpset;
+    const auto written = ort::write_model(model, write);
+    ASSERT_TRUE(written.ok()) << written.status().message();
+    expect(*written, ".ort");
+  }
+
   void check(const Built& built, const std::vector<Value>& got) const {
     for (const auto& [index, want] : built.wanted)
       EXPECT_EQ(cli::difference(got[index], Value(want), tolerance_of(want.dtype())), "") << "output " << index;
@@ -320,6 +387,7 @@ void register_files() {
   for (const auto& e : std::filesystem::directory_iterator(std::string(TESSERA_SOURCE_DIR) + "/tests/ops"))
     if (e.path().extension() == ".test") paths.push_back(e.path().string());
   std::sort(paths.begin(), paths.end());
+  const std::set<std::string> wanted = operators_to_test();
   static std::vector<std::unique_ptr<std::vector<TestFile>>> files;  // tests refer to them
   for (const std::string& path : paths) {
     Result<std::vector<TestFile>> parsed = parse_test_file(path);
@@ -329,7 +397,8 @@ void register_files() {
       continue;
     }
     files.push_back(std::make_unique<std::vector<TestFile>>(std::move(*parsed)));
-    for (const TestFile& f : *files.back())
+    for (const TestFile& f : *files.back()) {
+      if (!wanted.empty() && !wanted.count(f.domain + ":" + f.op)) continue;
       for (const TestCase& c : f.cases) {
         std::string name = c.name.empty() ? format("line {}", c.line) : c.name;
         for (char& ch : name)
@@ -338,6 +407,7 @@ void register_files() {
         ::testing::RegisterTest(f.op.c_str(), name.c_str(), nullptr, nullptr, f.path.c_str(), c.line,
                                 [&f, &c]() -> ::testing::Test* { return new CaseTest(f, c); });
       }
+    }
   }
 }
 

@@ -248,17 +248,11 @@ class ModelReader {
           break;
         case attribute::floats:
           note(ir::AttrType::floats);
-          if (f.packed())
-            for (const float v : f.raw().get_packed_float()) list_in<float>(a).push_back(v);
-          else
-            list_in<float>(a).push_back(f.real());
+          f.reals(list_in<float>(a));
           break;
         case attribute::ints:
           note(ir::AttrType::ints);
-          if (f.packed())
-            for (const int64_t v : f.raw().get_packed_int64()) list_in<int64_t>(a).push_back(v);
-          else
-            list_in<int64_t>(a).push_back(f.integer());
+          f.integers(list_in<int64_t>(a));
           break;
         case attribute::strings:
           note(ir::AttrType::strings);
@@ -377,16 +371,14 @@ class ModelReader {
   std::vector<std::string_view> inputs_, outputs_;
 };
 
-// protozero throws on bytes that are no protobuf; nothing of that leaves this file.
+// What `f` reads, if the bytes are protobuf to their end.
 template <class F>
-auto guarded(F&& f) -> decltype(f()) {
-  try {
-    return f();
-  } catch (const protozero::exception& e) {
-    return error(Code::invalid_protobuf, "not an ONNX file, or a damaged one ({})", e.what());
-  } catch (const std::bad_alloc&) {
-    return error(Code::fail, "out of memory while reading the model");
-  }
+auto undamaged(F&& f) -> decltype(f()) {
+  forget_damage();
+  auto out = f();
+  if (const char* what = damage())
+    return error(Code::invalid_protobuf, "not an ONNX file, or a damaged one ({})", what);
+  return out;
 }
 
 std::string_view view_of(const Bytes& b) { return {reinterpret_cast<const char*>(b.data()), b.size()}; }
@@ -406,12 +398,7 @@ Result<Value> value_of_map(std::string_view message, const Source& source, int d
   bool strings = false;
   for (Fields f(message); f.next();) switch (f.tag()) {
       case map::key_type: strings = f.integer() == static_cast<int>(DType::string); break;
-      case map::keys:
-        if (f.packed())
-          for (const int64_t k : f.raw().get_packed_int64()) keys.push_back(k);
-        else
-          keys.push_back(f.integer());
-        break;
+      case map::keys: f.integers(keys); break;
       case map::string_keys: string_keys.push_back(f.text()); break;
       case map::values: {
         TRY_ASSIGN(v, value_of_sequence(f.bytes(), source, depth + 1));
@@ -475,20 +462,20 @@ Result<Value> value_of_sequence(std::string_view message, const Source& source, 
 }  // namespace
 
 Result<Model> read_model(BytesPtr bytes, ExternalData& external, std::shared_ptr<DimPool> dims) {
-  return guarded([&] { return ModelReader(std::move(bytes), external, std::move(dims)).read(); });
+  return undamaged([&] { return ModelReader(std::move(bytes), external, std::move(dims)).read(); });
 }
 
 Result<Value> read_tensor(BytesPtr bytes) {
-  return guarded([&] { return value_of_tensor(view_of(*bytes), Source{bytes, nullptr}); });
+  return undamaged([&] { return value_of_tensor(view_of(*bytes), Source{bytes, nullptr}); });
 }
 Result<Value> read_sequence(BytesPtr bytes) {
-  return guarded([&] { return value_of_sequence(view_of(*bytes), Source{bytes, nullptr}, 0); });
+  return undamaged([&] { return value_of_sequence(view_of(*bytes), Source{bytes, nullptr}, 0); });
 }
 Result<Value> read_optional(BytesPtr bytes) {
-  return guarded([&] { return value_of_optional(view_of(*bytes), Source{bytes, nullptr}, 0); });
+  return undamaged([&] { return value_of_optional(view_of(*bytes), Source{bytes, nullptr}, 0); });
 }
 Result<Value> read_map(BytesPtr bytes) {
-  return guarded([&] { return value_of_map(view_of(*bytes), Source{bytes, nullptr}, 0); });
+  return undamaged([&] { return value_of_map(view_of(*bytes), Source{bytes, nullptr}, 0); });
 }
 
 Result<Value> read_value(BytesPtr bytes, const Fact& fact) {

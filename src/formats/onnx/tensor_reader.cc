@@ -17,7 +17,7 @@ static_assert(std::endian::native == std::endian::little, "raw tensors are used 
 // Repeated numbers of one field: the range itself when it is one packed run, decoded numbers otherwise.
 struct Numbers {
   std::string_view packed;  // fixed-width types in one run
-  std::vector<uint64_t> varints;
+  std::vector<int64_t> varints;
   std::string fixed;  // fixed-width types in several runs
   bool seen = false;
 };
@@ -55,8 +55,7 @@ void read_fixed(Fields& f, Numbers& n, size_t width) {
 
 void read_varints(Fields& f, Numbers& n) {
   n.seen = true;
-  if (!f.packed()) return n.varints.push_back(static_cast<uint64_t>(f.integer()));
-  for (const uint64_t v : f.raw().get_packed_uint64()) n.varints.push_back(v);
+  f.integers(n.varints);
 }
 
 Result<std::pair<std::string, std::string>> read_entry(std::string_view message) {
@@ -73,10 +72,7 @@ Result<Parts> read_parts(std::string_view message) {
   Parts p;
   for (Fields f(message); f.next();) switch (f.tag()) {
       case tensor::dims:
-        if (f.packed())
-          for (const int64_t d : f.raw().get_packed_int64()) p.dims.push_back(d);
-        else
-          p.dims.push_back(f.integer());
+        f.integers(p.dims);
         if (p.dims.size() > kMaxRank) return invalid_graph("a tensor has more than {} dimensions", kMaxRank);
         break;
       case tensor::data_type: p.type = static_cast<int32_t>(f.integer()); break;
@@ -323,10 +319,7 @@ Result<NamedSparseWeight> read_sparse_tensor_proto(std::string_view message, con
         break;
       }
       case sparse::dims:
-        if (f.packed())
-          for (const int64_t d : f.raw().get_packed_int64()) dims.push_back(d);
-        else
-          dims.push_back(f.integer());
+        f.integers(dims);
         if (dims.size() > kMaxRank) return invalid_graph("a sparse tensor has more than {} dimensions", kMaxRank);
         break;
       default: f.skip();

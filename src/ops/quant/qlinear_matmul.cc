@@ -1,4 +1,5 @@
 // QLinearMatMul — the product of two quantized matrices, quantized.
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/requantize.h"
@@ -72,17 +73,26 @@ Status compute_bytes(Call& call) {
       });
 }
 
+// Sums as bytes around a zero point.
+void round_to_bytes(std::vector<float>& sums, float zero, bool is_signed) {
+  const float least = is_signed ? -128.0f : 0.0f;
+  for (float& v : sums) v = std::isnan(v) ? zero : std::clamp(std::nearbyint(v) + zero, least, least + 255);
+}
+
 // 8-bit floats: products and sums in float.
 Status compute_float8(Call& call) {
   const MatMulBatch p(call.shape(kA), call.shape(kB), call.out_shape(0));
   const std::vector<float> a = centred<float>(call, kA, kAZero, true), b = centred<float>(call, kB, kBZero, false);
   const Multiplier scale(call);
   std::vector<float> sums(static_cast<size_t>(p.m * p.n));
+  const bool to_bytes = !kFloat8.has(call.out_dtype(0));
+  const float zero = PerLine<float>(call, kYZero, 0).at(0, 0, 1);
   p.each([&](int64_t i, int64_t ia, int64_t ib) {
     gemm_ref<float, float>(call.threads(), p.m, p.n, p.k, a.data() + ia * p.m * p.k, p.k, false,
                            b.data() + ib * p.k * p.n, p.n, false, sums.data(), p.n);
     for (int64_t r = 0; r < p.m; ++r)
       for (int64_t j = 0; j < p.n; ++j) sums[static_cast<size_t>(r * p.n + j)] *= scale.at(p, ia, r, ib, j);
+    if (to_bytes) round_to_bytes(sums, zero, call.out_dtype(0) == DType::i8);
     encode(call.out_dtype(0), call.out(0), i * p.m * p.n, p.m * p.n, sums.data());
   });
   return {};
@@ -100,7 +110,7 @@ constexpr TypeRule kByteTypes[] = {{in_arg(kA) | in_arg(kAZero), kBytes},
                                    kScaleRule};
 constexpr TypeRule kFloatTypes[] = {{in_arg(kA) | in_arg(kAZero), kBytes | kFloat8},
                                     {in_arg(kB) | in_arg(kBZero), kBytes | kFloat8},
-                                    {in_arg(kYZero) | out_arg(0), kFloat8},
+                                    {in_arg(kYZero) | out_arg(0), kBytes | kFloat8},
                                     kScaleRule};
 constexpr Kernel kKernels[] = {{kByteTypes, compute_plain<compute_bytes>},
                                {kFloatTypes, compute_plain<compute_float8>}};
