@@ -1,6 +1,6 @@
 // Loading without signatures, inference or rewrites: nodes in file order, shapes found when inputs arrive.
-#include "session/check_operators.h"
 #include "session/load_steps.h"
+#include "session/resolve_here.h"
 
 namespace tessera {
 
@@ -9,7 +9,7 @@ Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const Pac
   LoadedModel out;
   PhaseTimer timer;
   TRY(read_graph(std::move(bytes), external, options, nullptr, out, timer));
-  TRY(resolve_or_list_missing(*out.model.graph, options));
+  TRY(resolve_here(*out.model.graph, options));
   TRY(start_custom(*out.model.graph));
   timer.lap(out.phase_ns.resolve);
   TRY_ASSIGN(order, ir::topological_order(*out.model.graph));

@@ -1,4 +1,4 @@
-#include "session/check_operators.h"
+#include "session/resolve_here.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-// Operators of the graph and its subgraphs that this library was linked without, as "ai.onnx:Conv".
+// Operators of the graph and its subgraphs that are not here, as "ai.onnx:Conv".
 void list_missing(const ir::Graph& graph, const SessionOptions& options, std::vector<std::string>& out) {
   for (const ir::Node& n : graph.nodes()) {
     if (n.dead) continue;
@@ -33,7 +33,7 @@ Status check_operators(const ir::Graph& graph, const SessionOptions& options) {
 
 }  // namespace
 
-Status resolve_or_list_missing(ir::Graph& graph, const SessionOptions& options) {
+Status resolve_here(ir::Graph& graph, const SessionOptions& options) {
   TRY(check_operators(graph, options));
   Status s = resolve(graph, {.extra = options.custom_ops, .allow_newer = options.allow_newer_opsets});
   if (!s.ok()) TRY(check_operators(graph, options));  // parts that composed operators unfold to
