@@ -678,7 +678,7 @@ class Piece {
     for (int64_t p = 0; zeros_ && p < width; p += kPanel)
       k_.add_up(scratch_ + p * kQuad, width * kQuad, w_.quads, pixel_sums + p);
     const bool narrow = *static_cast<const int32_t*>(c_.packed) != 0;
-    Multiply* multiply = (narrow ? k_.multiply_narrow : k_.multiply)[width / kPanel];
+    Multiply* multiply = narrow ? k_.multiply_narrow[width / kPanel] : k_.multiply[width / kPanel];
     Finish f{};
     f.count = std::min(width, count_ - first);
     f.pixel_sums = pixel_sums;

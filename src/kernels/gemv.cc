@@ -197,7 +197,7 @@ void gemv_f32(Target target, int threads, int64_t m, int64_t n, int64_t k, const
               int64_t ldb, bool trans_b, float* c, int64_t ldc, const GemmEpilogue& epilogue) {
   if (m <= 0 || n <= 0) return;
   const gemv::Kernels& kernels = choose_kernels(kTable, target);
-  const auto run = (trans_b ? kernels.transposed : kernels.plain)[m - 1];
+  const auto run = trans_b ? kernels.transposed[m - 1] : kernels.plain[m - 1];
   const gemv::Problem g{n, k, a, lda, b, ldb, c, ldc, &epilogue};
   const int64_t columns = round_up(std::max<int64_t>(1, kChunk / std::max<int64_t>(1, k)), gemv::kStrip);
   parallel_for(threads, ceil_div(n, columns),
