@@ -60,6 +60,7 @@ from ._errors import (
     NotImplemented,
     RuntimeException,
 )
+from ._inner import SessionIOBinding
 from ._options import (
     ExecutionMode,
     ExecutionOrder,
@@ -75,8 +76,6 @@ from ._value import OrtValue, copy_tensors
 
 __version__ = "0.1.0"
 __author__ = "The Tessera authors"
-
-SessionIOBinding = IOBinding
 
 _native.watch_signals(_threading.main_thread().ident or 0)
 
@@ -103,7 +102,7 @@ def get_version_string() -> str:
 
 def get_build_info() -> str:
     """How the library was built."""
-    return _native.build_info()
+    return f"Build Info: {_native.build_info()}"
 
 
 def set_default_logger_severity(level: int) -> None:

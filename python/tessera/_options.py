@@ -225,6 +225,29 @@ class SessionOptions(_Properties):
         self._last = made
         return made
 
+    def _changed_by(self, text: str) -> SessionOptions:
+        """A copy with the options that a JSON object gives as "session_options"; RuntimeError where it is none."""
+        import json
+
+        try:
+            given = json.loads(text).get("session_options", {})
+            chosen = {k: type(self._defaults[k])(v) for k, v in given.items() if k in self._in_models}
+        except (ValueError, TypeError, AttributeError) as e:
+            raise RuntimeError(f"the model's ort_config cannot be used: {e}") from e
+        made = self._copy()
+        for name, value in chosen.items():
+            setattr(made, name, value)
+        return made
+
+    # The options that a model may give.
+    _in_models = (
+        "enable_profiling",
+        "execution_mode",
+        "graph_optimization_level",
+        "inter_op_num_threads",
+        "intra_op_num_threads",
+    )
+
     def _copy(self) -> SessionOptions:
         """The same options, to be changed; nothing is copied that is read in place."""
         made = SessionOptions()
