@@ -68,6 +68,7 @@ from ._options import (
     LoraAdapter,
     RunOptions,
     SessionOptions,
+    set_global_thread_pool_sizes,
 )
 from ._session import InferenceSession, IOBinding, ModelMetadata, NodeArg
 from ._sparse import SparseTensor
@@ -116,10 +117,6 @@ def set_default_logger_verbosity(level: int) -> None:
 
 def set_seed(seed: int) -> None:
     """Nothing draws from a seed of the process: random operators have their own, or one per run."""
-
-
-def set_global_thread_pool_sizes(intra_op_num_threads: int = 0, inter_op_num_threads: int = 0) -> None:
-    """Accepted; sessions share the threads of the process, and SessionOptions says how many a run may use."""
 
 
 def enable_telemetry_events() -> None:

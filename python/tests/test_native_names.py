@@ -1,6 +1,9 @@
 """What programs reach in onnxruntime's native module, and what is refused in its words."""
 
 import json
+import pathlib
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -205,3 +208,23 @@ def test_known_providers_only_warn():
         warnings.simplefilter("always")
         tessera.InferenceSession(add(), providers=["Abacus", "CPUExecutionProvider"])
     assert ["Abacus" in str(w.message) for w in seen] == [True]
+
+
+def test_threads_of_the_process():
+    program = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from models import add
+import tessera
+tessera.set_global_thread_pool_sizes(1, 1)
+options = tessera.SessionOptions()
+try:
+    tessera.InferenceSession(add(), options)
+except RuntimeError as e:
+    print(e)
+options.use_per_session_threads = False
+print(tessera.InferenceSession(add(), options).explain())
+"""
+    folder = pathlib.Path(__file__).parent
+    made = subprocess.run([sys.executable, "-c", program, folder], capture_output=True, text=True, check=True)
+    assert "use_per_session_threads = False" in made.stdout and "threads: 1" in made.stdout
