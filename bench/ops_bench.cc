@@ -31,6 +31,7 @@ struct Case {
   std::string domain = {};
   int64_t scales = 0;       // a third input of that many
   bool seven_bits = false;  // signed weights of -64 to 63
+  bool quantized = false;   // x, w and y each come with a scale and a zero point
 };
 
 std::string joined(std::initializer_list<int64_t> sizes) {
@@ -150,12 +151,23 @@ void add_layers(std::vector<Case>& out, const char* network, std::span<const Lay
                     ir::Attribute::integer("group", l.groups)};
     c.operations = 2 * product_of(c.w) * static_cast<double>(l.batch * side * side);
     out.push_back(c);
-    if (network != std::string("resnet50") || l.kernel > 3) continue;
-    c.group = "conv_int8";
-    c.op = "ConvInteger";
-    c.name = "ConvInteger " + c.name;
-    c.x_type = c.w_type = DType::u8;
-    c.y_type = DType::i32;
+    if (network == std::string("other")) continue;
+    c.x_type = DType::u8;
+    if (network == std::string("resnet50") && l.kernel <= 3) {
+      Case sums = c;
+      sums.group = "conv_int8";
+      sums.op = "ConvInteger";
+      sums.name = "ConvInteger " + c.name;
+      sums.w_type = DType::u8;
+      sums.y_type = DType::i32;
+      out.push_back(sums);
+    }
+    c.group = depthwise ? "qlinear_dw" : "qlinear";
+    c.op = "QLinearConv";
+    c.name = "QLinearConv " + c.name;
+    c.w_type = DType::i8;
+    c.y_type = DType::u8;
+    c.quantized = true;
     out.push_back(c);
   }
 }
@@ -234,16 +246,33 @@ Result<Tensor> weights_of(const Case& c) {
   return t;
 }
 
+// The scale and the zero point of a tensor, which follow it among the inputs.
+Status add_scale(ir::GraphBuilder& g, std::vector<std::string_view>& in, std::string_view scale, std::string_view zero,
+                 float factor, DType type) {
+  TRY_ASSIGN(factors, Tensor::scalar<float>(factor));
+  TRY_ASSIGN(zeros, type == DType::i8 ? Tensor::scalar<int8_t>(0) : Tensor::scalar<uint8_t>(128));
+  TRY(g.initializer(std::string(scale), Weight::from(factors)));
+  TRY(g.initializer(std::string(zero), Weight::from(zeros)));
+  in.push_back(scale);
+  in.push_back(zero);
+  return {};
+}
+
 Status write(const Case& c, const std::string& path) {
   ir::GraphBuilder g;
   const auto dims = [](const std::vector<int64_t>& sizes) { return std::vector<Dim>(sizes.begin(), sizes.end()); };
   TRY(g.input("x", Fact::tensor(c.x_type, dims(c.x))));
   g.output("y", Fact::tensor(c.y_type, dims(c.y)));
   std::vector<std::string_view> in = {"x"};
+  if (c.quantized) TRY(add_scale(g, in, "x_scale", "x_zero", 0.02f, c.x_type));
   if (!c.w.empty()) {
     TRY_ASSIGN(w, weights_of(c));
     TRY(g.initializer("w", Weight::from(w)));
     in.push_back("w");
+  }
+  if (c.quantized) {
+    TRY(add_scale(g, in, "w_scale", "w_zero", 0.01f, c.w_type));
+    TRY(add_scale(g, in, "y_scale", "y_zero", 0.4f, c.y_type));
   }
   ir::Node n;
   n.op_type = c.op;

@@ -16,7 +16,7 @@ if(CMAKE_BUILD_TYPE STREQUAL MinSizeRel)
   set(MINIMAL_LINK_OPTIONS -Wl,--strip-all -Wl,-z,noseparate-code -Wl,--build-id=none)
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     list(APPEND MINIMAL_COMPILE_OPTIONS -flto)
-    list(APPEND MINIMAL_LINK_OPTIONS ${MINIMAL_COMPILE_OPTIONS} -Os -flto-partition=one)
+    list(APPEND MINIMAL_LINK_OPTIONS ${MINIMAL_COMPILE_OPTIONS} -Os -ffunction-sections -fdata-sections -flto-partition=one)
   endif()
   # Relocations in a short form, if loaders of the system's age know it.
   include(CheckCXXSourceCompiles)

@@ -5,7 +5,8 @@
 
 A library counts with its bytes on disk after stripping; tools/size_budgets.json has the budgets. "constructors" are
 functions that run when the library is loaded, beside the one of the C runtime: there must be none. The tables of folders
-and object files count what the linker kept, from the map that it writes for minimal libraries. The exit status is 1 if a
+and object files count what the linker kept, from the map that it writes for minimal libraries; where it saw the whole library at
+once, functions that have no name outside of their file count to the file of the one before them. The exit status is 1 if a
 library is over its budget or has a constructor, or if one with a budget was not built.
 """
 import argparse
@@ -38,25 +39,42 @@ def constructors(library):
 
 
 def source_of(path):
-    """The source of an object file as the linker names it, or what else it is."""
+    """The source of an object file, or what else it is."""
     inside = re.search(r"\.dir/(?:src|generated)/(.*)\.o$", path)
     return inside[1] if inside else "(other)"
 
 
+def owners(build):
+    """{symbol: source} of the objects of a build that were compiled for a linker that sees all."""
+    result = {}
+    paths = [str(p) for p in build.rglob("*.o") if ".dir/" in str(p)]
+    for start in range(0, len(paths), 100):
+        command = ["gcc-nm", "-A", "--defined-only", *paths[start : start + 100]]
+        for line in subprocess.run(command, capture_output=True, text=True).stdout.splitlines():
+            path, _, rest = line.partition(":")
+            result.setdefault(rest.split()[-1], source_of(path))
+    return result
+
+
+PREFIX = re.compile(r"^\.(text(\.unlikely|\.startup|\.hot|\.exit)?|rodata|data\.rel\.ro(\.local)?|data)\.")
+SUFFIX = re.compile(r"\.(lto_priv|constprop|isra|part|cold|localalias)\b.*$")
+
+
 def parts_of(map_file):
-    """{source: bytes} from a linker map, of ld.lld or of ld."""
-    result = collections.Counter()
+    """{source: bytes} from a linker map."""
+    result, symbols, before = collections.Counter(), None, "(other)"
     text = map_file.read_text()
-    if text.lstrip().startswith("VMA"):
-        line_of = re.compile(r"^\s*[0-9a-f]+\s+[0-9a-f]+\s+([0-9a-f]+)\s+\d+ {9}(\S+):\((\.[^)]*)\)$", re.M)
-        found = ((int(size, 16), section, path) for size, path, section in line_of.findall(text))
-    else:
-        text = text[text.find("Linker script and memory map") :]
-        line_of = re.compile(r"^ (\.\S+)\s+0x([0-9a-f]+)\s+0x([0-9a-f]+) (\S+)$", re.M)
-        found = ((int(size, 16), section, path) for section, at, size, path in line_of.findall(text) if int(at, 16))
-    for size, section, path in found:
-        if not section.startswith(NOT_IN_FILE):
-            result[source_of(path)] += size
+    text = text[text.find("Linker script and memory map") :]
+    line_of = re.compile(r"^ (\.\S+)\s+0x([0-9a-f]+)\s+0x([0-9a-f]+) (\S+)$", re.M)
+    for section, at, size, path in line_of.findall(text):
+        if not int(at, 16) or section.startswith(NOT_IN_FILE):
+            continue
+        source = source_of(path)
+        if ".ltrans" in path:
+            symbols = symbols if symbols is not None else owners(map_file.parent)
+            symbol = SUFFIX.sub("", PREFIX.sub("", section))
+            source = before = symbols.get(symbol, before)
+        result[source] += int(size, 16)
     return result
 
 

@@ -433,13 +433,13 @@ struct Call {
 
 // One chunk: a block of pixels and a block of output channels of one group of one image.
 struct Chunk {
-  int64_t plane;         // image * groups + group
-  int64_t first, count;  // pixels
-  int64_t m0, m1;        // channels of the group
-  const float* x;        // of the group
-  conv::Weights w;       // of the group
-  const float* bias;     // of the group, or null
-  float* y;              // pixel `first` of channel 0 of the group
+  int64_t plane = 0;             // image * groups + group
+  int64_t first = 0, count = 0;  // pixels
+  int64_t m0 = 0, m1 = 0;        // channels of the group
+  const float* x = nullptr;      // of the group
+  conv::Weights w;               // of the group
+  const float* bias = nullptr;   // of the group, or null
+  float* y = nullptr;            // pixel `first` of channel 0 of the group
 };
 
 Chunk chunk_at(const Call& call, const Cut& c, int64_t index) {

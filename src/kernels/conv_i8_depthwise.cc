@@ -123,25 +123,35 @@ TESSERA_BYTES void place(const ConvShape& s, const Plane& p, const uint8_t* x, u
   }
 }
 
-// As in conv_i8: x made unsigned, w made signed, and their zero points with them.
-void set_filter(const ConvI8& c, const uint8_t* w, int64_t channel, Filter& f) {
+// As in conv_i8: x made unsigned, w made signed, and their zero points with them. `end`: of all weights.
+void set_filter(const ConvI8& c, const uint8_t* w, const uint8_t* end, int64_t channel, Filter& f) {
+  static_assert(kMostWidth == sizeof(uint64_t) && sizeof f.taps[0] == sizeof(uint64_t));
+  constexpr uint64_t kTops = 0x8080808080808080, kEven = 0x00ff00ff00ff00ff;
   const ConvShape& s = *c.shape;
   const auto u = [](int64_t v) { return static_cast<uint32_t>(v); };
-  const uint8_t flip = c.w_signed ? 0 : 0x80;
   const int64_t height = s.kernel[1], width = s.kernel[2];
-  uint32_t sum = 0;
-  for (int64_t r = 0; r < height; ++r) {
-    int8_t taps[kMostWidth] = {};
-    for (int64_t t = 0; t < width; ++t) {
-      taps[t] = static_cast<int8_t>(*w++ ^ flip);
-      sum += static_cast<uint32_t>(int32_t{taps[t]});
-    }
-    std::memcpy(f.taps[r], taps, sizeof taps);
+  const uint64_t there = ~uint64_t{0} >> 8 * (kMostWidth - width);
+  uint64_t sums = 0;  // of taps plus 128, in 16 bits each
+  for (int64_t r = 0; r < height; ++r, w += width) {
+    uint64_t taps = 0;
+    std::memcpy(&taps, w, static_cast<size_t>(end - w >= kMostWidth ? kMostWidth : width));
+    taps = (c.w_signed ? taps : taps ^ kTops) & there;
+    std::memcpy(f.taps[r], &taps, sizeof taps);
+    const uint64_t raised = (taps ^ kTops) & there;
+    sums += (raised & kEven) + (raised >> 8 & kEven);
   }
+  const uint32_t sum = u(static_cast<int64_t>(sums * 0x0001000100010001 >> 48) - 128 * height * width);
   f.zero = (c.w_zero ? c.w_zero[channel * c.w_zero_step] : 0) - (c.w_signed ? 0 : 128);
   const uint32_t x_zero = u(c.x_zero + (c.x_signed ? 128 : 0));
   const uint32_t both = x_zero * u(f.zero) * u(height * width);
   f.start = static_cast<int32_t>(u(c.out.bias ? c.out.bias[channel] : 0) - x_zero * sum + both);
+}
+
+// Rows of a few pixels from between others.
+TESSERA_BYTES void take_rows(const uint8_t* from, int64_t step, int64_t rows, int64_t columns, uint8_t* to) {
+  const auto some = static_cast<__mmask16>((1 << columns) - 1);
+  for (int64_t r = 0; r < rows; ++r, from += step, to += columns)
+    _mm_mask_storeu_epi8(to, some, _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
 }
 
 using RunLine = void(const Line&, int64_t, uint8_t*);
@@ -178,19 +188,19 @@ void conv_i8_depthwise_run(const ConvI8& c, const void* w, int64_t chunk, void* 
   Line l = make_line(s, c.out);
   l.filter = &filter;
   for (int64_t channel = first; channel < std::min(s.channels, first + kTogether); ++channel) {
-    set_filter(c, static_cast<const uint8_t*>(w) + channel * taps, channel, filter);
+    const auto* weights = static_cast<const uint8_t*>(w);
+    set_filter(c, weights + channel * taps, weights + s.channels * taps, channel, filter);
     place(s, p, static_cast<const uint8_t*>(c.x) + (sample * s.channels + channel) * in, flip, plane);
     l.scale = c.out.scale[channel];
     RunLine* run = line_for(s.kernel[2], filter.zero != 0);
     uint8_t* y = static_cast<uint8_t*>(c.out.bytes) + (sample * s.channels + channel) * out;
     l.x = plane;
-    if (is_flat(s)) run(l, (s.out[1] - 1) * p.width + s.out[2], flat);
-    for (int64_t row = 0; row < s.out[1]; ++row, y += s.out[2], l.x += s.stride[1] * p.width) {
-      if (is_flat(s))
-        std::copy_n(flat + row * p.width, s.out[2], y);
-      else
-        run(l, s.out[2], y);
+    if (is_flat(s)) {
+      run(l, (s.out[1] - 1) * p.width + s.out[2], flat);
+      take_rows(flat, p.width, s.out[1], s.out[2], y);
+      continue;
     }
+    for (int64_t row = 0; row < s.out[1]; ++row, y += s.out[2], l.x += s.stride[1] * p.width) run(l, s.out[2], y);
   }
 }
 #else

@@ -1,8 +1,8 @@
 // Loading with inference and rewrites, but without the standard's signatures and in file order.
-#include "ops/resolve.h"
 #include "passes/infer.h"
 #include "session/load_steps.h"
 #include "session/optimize.h"
+#include "session/resolve_here.h"
 
 namespace tessera {
 
@@ -12,7 +12,7 @@ Result<LoadedModel> load_model(BytesPtr bytes, ExternalData& external, const Pac
   PhaseTimer timer;
   TRY(read_graph(std::move(bytes), external, options, nullptr, out, timer));
   ir::Graph& graph = *out.model.graph;
-  TRY(resolve(graph, {.extra = options.custom_ops, .allow_newer = options.allow_newer_opsets}));
+  TRY(resolve_here(graph, options));
   timer.lap(out.phase_ns.resolve);
   TRY(infer(graph));
   TRY(start_custom(graph));

@@ -1,6 +1,7 @@
 #include "session/optimize.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "passes/lift_invariants.h"
 #include "passes/rewrite.h"

@@ -1,6 +1,7 @@
 #include "session/session.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/attempt.h"
 
@@ -10,9 +11,10 @@ namespace {
 // Memory can run out anywhere below; it comes back as a status like everything else.
 template <class F>
 auto guarded(F&& f) -> decltype(f()) {
-  decltype(f()) out = Status(Code::fail, "");
-  attempt([&] { out = f(); }, [&](const char* what) { out = Status(Code::fail, what ? what : "out of memory"); });
-  return out;
+  std::optional<decltype(f())> out;
+  attempt([&] { out.emplace(f()); },
+          [&](const char* what) { out.emplace(Status(Code::fail, what ? what : "out of memory")); });
+  return std::move(*out);
 }
 
 using Packs = std::shared_ptr<const PackFile>;
