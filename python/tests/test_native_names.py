@@ -7,6 +7,7 @@ import sys
 import warnings
 
 import numpy as np
+import onnx
 import pytest
 import tessera
 import tessera.backend
@@ -228,3 +229,26 @@ print(tessera.InferenceSession(add(), options).explain())
     folder = pathlib.Path(__file__).parent
     made = subprocess.run([sys.executable, "-c", program, folder], capture_output=True, text=True, check=True)
     assert "use_per_session_threads = False" in made.stdout and "threads: 1" in made.stdout
+
+
+@pytest.mark.parametrize("ir_version", [3, 10])
+def test_defaults_of_another_size(ir_version):
+    """A value that stands in for a default has the shape that the model declares, not that of the default."""
+    data = onnx.load_from_string(
+        model(
+            [helper.make_node("MatMul", ["x", "w"], ["y"])],
+            [tensor("x", ["n", "k"]), tensor("w", ["k", 2])],
+            [tensor("y", ["n", 2])],
+            [("w", np.zeros((0, 2), np.float32))],
+        )
+    )
+    data.ir_version = ir_version
+    session = tessera.InferenceSession(data.SerializeToString())
+    assert (session.run(None, {"x": np.ones((1, 0), np.float32)})[0] == 0).all()
+    if ir_version < 4:  # there, defaults are constants
+        assert session.get_overridable_initializers() == []
+        return
+    assert session.get_overridable_initializers()[0].shape == ["k", 2]
+    assert (session.run(None, {"x": X, "w": X})[0] == X @ X).all()
+    with pytest.raises(tessera.InvalidArgument, match="wanted float"):
+        session.run(None, {"x": X, "w": np.ones((2, 3), np.float32)})
