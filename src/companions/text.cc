@@ -16,10 +16,11 @@ void say(const std::string& text, char* message, size_t room) {
   message[n] = 0;
 }
 
-void* regex_compile(const char* pattern, size_t size, int64_t max_bytes, char* message, size_t room) try {
+void* compile(bool longest, const char* pattern, size_t size, int64_t max_bytes, char* message, size_t room) try {
   RE2::Options options;
   options.set_log_errors(false);
   options.set_max_mem(max_bytes);
+  options.set_longest_match(longest);
   auto* regex = new RE2(re2::StringPiece(pattern, size), options);
   if (regex->ok()) return regex;
   say(regex->error(), message, room);
@@ -28,6 +29,24 @@ void* regex_compile(const char* pattern, size_t size, int64_t max_bytes, char* m
 } catch (const std::bad_alloc&) {
   say("out of memory", message, room);
   return nullptr;
+}
+
+void* regex_compile(const char* pattern, size_t size, int64_t max_bytes, char* message, size_t room) {
+  return compile(false, pattern, size, max_bytes, message, room);
+}
+void* regex_compile_longest(const char* pattern, size_t size, int64_t max_bytes, char* message, size_t room) {
+  return compile(true, pattern, size, max_bytes, message, room);
+}
+
+int regex_search(const void* regex, const char* text, size_t size, size_t from, size_t* begin, size_t* end) try {
+  re2::StringPiece found;
+  const re2::StringPiece all(text, size);
+  if (!static_cast<const RE2*>(regex)->Match(all, from, size, RE2::UNANCHORED, &found, 1)) return 0;
+  *begin = static_cast<size_t>(found.data() - text);
+  *end = *begin + found.size();
+  return 1;
+} catch (const std::bad_alloc&) {
+  return -1;
 }
 
 int regex_full_match(const void* regex, const char* text, size_t size) try {
@@ -135,7 +154,8 @@ int64_t change_case(int upper, const char* text, size_t size, char* out, size_t 
   return in.left > 0 ? -1 : static_cast<int64_t>(writer.size);
 }
 
-constexpr TesseraText kTable{regex_compile, regex_full_match, regex_free, change_case};
+constexpr TesseraText kTable{regex_compile,         regex_full_match, regex_free,
+                             regex_compile_longest, regex_search,     change_case};
 
 }  // namespace
 

@@ -38,7 +38,7 @@ struct Plane {
 };
 
 // Rows of output so short that they are computed together with what lies between them.
-bool is_flat(const ConvShape& s) { return s.stride[1] == 1 && s.stride[2] == 1 && s.out[2] <= kAtOnce / 2; }
+bool is_flat(const ConvShape& s) { return s.stride[1] == 1 && s.stride[2] == 1 && s.out[2] <= kAtOnce; }
 
 #if defined(__x86_64__)
 #define TESSERA_BYTES \

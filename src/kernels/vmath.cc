@@ -63,6 +63,7 @@ void map(const float* x, float* y, int64_t n) {
 
 template <V (*f)(V, V), vmath::Sides sides>
 void zip(const float* a, const float* b, float* y, int64_t n) {
+  if (n <= 0) return;
   const V left = hn::Set(D(), *a), right = hn::Set(D(), *b);
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes)

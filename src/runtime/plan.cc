@@ -240,6 +240,9 @@ class PlanBuilder {
       step.narrow.push_back({temp, out[o]});
       out[o] = temp;
     }
+    // Without a shape function nobody knows how much memory the converted values want.
+    if (!step.planned && !(step.widen.empty() && step.narrow.empty()))
+      return not_implemented("half floats or small integers cannot be converted for an operator without shapes");
     return {};
   }
 

@@ -249,6 +249,11 @@ class Minimal {
       EXPECT_FALSE(failed(c_->GetDimensions(tensor, dims.data(), rank)));
       for (int64_t& d : dims) d = d < 0 || d >= 8 ? 2 : d;
       if (rank <= 8 && failed(c_->CreateTensorAsOrtValue(allocator_, dims.data(), rank, type, &out))) out = nullptr;
+      void* data = nullptr;
+      size_t bytes = 0;
+      if (out && type != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING && !failed(c_->GetTensorMutableData(out, &data)) &&
+          !failed(c_->GetTensorSizeInBytes(out, &bytes)) && bytes)
+        std::memset(data, 0, bytes);
     }
     c_->ReleaseTypeInfo(info);
     return out;

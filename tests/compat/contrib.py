@@ -246,8 +246,8 @@ def halve(case, schema, seed):
     half, tolerance = HALVES[kind]
     narrow, wide = list(case.inputs), list(case.inputs)
     for i, array in enumerate(case.inputs):
-        if isinstance(array, np.ndarray) and array.dtype.kind == "f" and kind in allowed.get(argument(schema.inputs, i), ()):
-            narrow[i] = array.astype(half)
+        if isinstance(array, (np.ndarray, np.generic)) and array.dtype.kind == "f" and kind in allowed.get(argument(schema.inputs, i), ()):
+            narrow[i] = np.asarray(array).astype(half)
             wide[i] = narrow[i].astype(np.float32)
     return (narrow, wide, tolerance) if any(a is not b for a, b in zip(narrow, case.inputs)) else None
 
@@ -260,6 +260,7 @@ def in_halves(program, name, seed, verbose):
     if not made or case.reference or any(isinstance(a, TensorProto) for a in case.inputs):
         return "skipped", f"skip {name} seed {seed}: no half floats"
     narrow, wide, tolerance = made
+    halves = [dtype for dtype, _ in HALVES.values()]
     types, case.output_types = case.output_types, {}
     case.inputs = wide
     try:
@@ -275,6 +276,7 @@ def in_halves(program, name, seed, verbose):
         why = []
         for o, g, w in zip(outputs, got, want):
             keep = case.compare.get(int(o[3:]), lambda x: x)
+            w = np.asarray(w).astype(g.dtype) if g.dtype in halves else w  # the float result, rounded
             g, w = (np.asarray(a).astype(np.float32) if a.dtype.kind in "fV" else np.asarray(a) for a in (g, w))
             why += [f"{o}: {d}" for d in [difference(keep(g), keep(w), case)] if d]
     except Exception as error:

@@ -158,9 +158,12 @@ class GeneralRun {
     const int64_t before = part == 0 ? 0 : p_.heads + (part - 1) * p_.kv_heads;
     const int64_t at = packed_ ? row * (p_.heads + 2 * p_.kv_heads) + before + head : row * heads + head;
     decode(type_, call_.in(packed_ ? static_cast<int>(kQuery) : part), at * size_, size_, out);
-    if (p_.rotary && part < 2)
-      Rotation{cos_.data(), sin_.data(), half_, p_.interleaved}.apply(places_[static_cast<size_t>(row)], out, size_,
-                                                                      out);
+    if (!p_.rotary || part == 2) return;
+    Rotation{cos_.data(), sin_.data(), half_, p_.interleaved}.apply(places_[static_cast<size_t>(row)], out, size_, out);
+    if (type_ == DType::f32) return;
+    std::vector<uint16_t> rounded(static_cast<size_t>(size_));
+    encode(type_, rounded.data(), 0, size_, out);
+    decode(type_, rounded.data(), 0, size_, out);
   }
 
   const std::byte* past_row(int part, int64_t b, int64_t head, int64_t row) const {

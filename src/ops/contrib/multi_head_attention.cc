@@ -250,6 +250,8 @@ class Beams {
 };
 
 Status compute(const Places& at, const AttentionParams& p, Call& call) {
+  for (const int i : {at.past_length, at.beam_width})
+    if (call.has(i) && call.count(i) != 1) return call.refuse(i, "one number");
   AttentionCall a;
   locate(at, p, call, a);
   Sizes& s = a.sizes;

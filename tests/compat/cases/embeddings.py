@@ -89,3 +89,22 @@ def AttnLSTM(rng):
               maybe(rng, rng.integers(1, slots + 1, [batch]).astype(np.int32)),
               reals(rng, [d, depth + hidden, seen]) if layer else None]
     return Case("AttnLSTM", trim(inputs), attributes, [y, h, c], tolerance=(1e-3, 1e-4))
+
+
+@case
+def Tokenizer(rng):
+    letters = list("abcABC012 .,-_ \t") + ["é", "ß", "中", "😀"]
+    def text():
+        return "".join(letters[int(i)] for i in rng.integers(0, len(letters), size(rng, 0, 15)))
+    shape = dims(rng, 1, 2, 4, 0) if coin(rng, 0.1) else dims(rng, 1, 2, 4)
+    x = np.array([text() for _ in range(int(np.prod(shape)))], object).reshape(shape)
+    attributes = {"mark": int(coin(rng)), "pad_value": pick(rng, ["#", "", "<pad>"]), "mincharnum": pick(rng, [1, 1, 2, 3])}
+    kind = size(rng, 0, 3)
+    if kind == 0:
+        attributes.update(mincharnum=1, **pick(rng, [{"separators": [""]}, {"tokenexp": "."}]))
+    elif kind == 1:
+        attributes["tokenexp"] = pick(rng, ["[a-z]+", "[a-zA-Z]+|[0-9]+", "\\w+", "a|ab|abc", "é+", "[^ ]*", "\\pL+", "x*", "\\b[a-c]+"])
+    else:
+        choice = [" ", "\\s+", ",", "[.,]", "-|_", "a", "é", "b*", "\\s", "(ab|a)", "$"]
+        attributes["separators"] = [pick(rng, choice) for _ in range(size(rng, 1, 3))]
+    return Case("Tokenizer", [x], attributes, variables={0}, output_types={0: 8})

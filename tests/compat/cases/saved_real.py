@@ -1,5 +1,6 @@
 """Real models, saved by one engine at its extended level and run by the other; see ../saved_models.py --models."""
 import collections
+import os
 import pathlib
 import subprocess
 import sys
@@ -89,7 +90,20 @@ def check(program, path, folder):
         same, _ = real_models.ort_run(saved, feed | left, 0)
         np.savez(folder / "more.npz", **feed, **left)
         got = real_models.tessera_run(program, folder / "theirs.onnx", folder / "more.npz", folder)
-        return judge("theirs", got, [same, want, plain])
+        why = judge("theirs", got, [same, want, plain])
+        if not why or tolerance != real_models.QUANTIZED:
+            return why
+        # A tie that rounds the other way in the first layer moves all that follows: other sums, other ties.
+        os.environ["TESSERA_TARGET"] = "avx2"
+        try:
+            got = real_models.tessera_run(program, folder / "theirs.onnx", folder / "more.npz", folder)
+        finally:
+            del os.environ["TESSERA_TARGET"]
+        first = row["theirs"]
+        if judge("theirs", got, [same, want, plain]):
+            return why
+        row["note"] = f"on the target avx2; {first:.1e} on this machine's best, where a tie is rounded the other way"
+        return ""
 
     def ours():
         save_by_tessera(program, path, folder / "ours.onnx")
