@@ -60,6 +60,7 @@ from ._errors import (
     NotImplemented,
     RuntimeException,
 )
+from ._inner import SessionIOBinding
 from ._options import (
     ExecutionMode,
     ExecutionOrder,
@@ -67,6 +68,7 @@ from ._options import (
     LoraAdapter,
     RunOptions,
     SessionOptions,
+    set_global_thread_pool_sizes,
 )
 from ._session import InferenceSession, IOBinding, ModelMetadata, NodeArg
 from ._sparse import SparseTensor
@@ -75,8 +77,6 @@ from ._value import OrtValue, copy_tensors
 
 __version__ = "0.1.0"
 __author__ = "The Tessera authors"
-
-SessionIOBinding = IOBinding
 
 _native.watch_signals(_threading.main_thread().ident or 0)
 
@@ -103,7 +103,7 @@ def get_version_string() -> str:
 
 def get_build_info() -> str:
     """How the library was built."""
-    return _native.build_info()
+    return f"Build Info: {_native.build_info()}"
 
 
 def set_default_logger_severity(level: int) -> None:
@@ -117,10 +117,6 @@ def set_default_logger_verbosity(level: int) -> None:
 
 def set_seed(seed: int) -> None:
     """Nothing draws from a seed of the process: random operators have their own, or one per run."""
-
-
-def set_global_thread_pool_sizes(intra_op_num_threads: int = 0, inter_op_num_threads: int = 0) -> None:
-    """Accepted; sessions share the threads of the process, and SessionOptions says how many a run may use."""
 
 
 def enable_telemetry_events() -> None:

@@ -29,8 +29,9 @@ class AdapterFormat:
 
     def export_adapter(self, file_path: str | os.PathLike) -> None:
         """Writes a file that LoraAdapter.Load reads."""
+        data = _written(self)
         with open(file_path, "wb") as file:
-            file.write(_written(self))
+            file.write(data)
 
     def get_format_version(self) -> int:
         return self._format
@@ -150,6 +151,8 @@ def _written(adapter):
     entries = _list(out, places[3], len(parameters), bytes(4 * len(parameters)), 4)
     for i, (name, value) in enumerate(parameters):
         element = _types.BY_NUMBER[value._value.type_and_shape()[0]]
+        if element.number == _types.STRING:
+            raise ValueError(f"parameter {name!r} is of type STRING, wanted numbers")
         table, fields = _table(out, [None, None, element.onnx_number, None])
         struct.pack_into("<I", out, entries + 4 * i, table - (entries + 4 * i))
         shape = value.shape()

@@ -17,12 +17,14 @@ class IOBinding:
 
     def __init__(self, session):
         self._session = session
-        self._binding = session._sess.bind()
+        self._binding = session._handle.bind()
         self._inputs, self._outputs = {}, {}  # memory that is bound
 
     @property
-    def _iobinding(self) -> IOBinding:
-        return self
+    def _iobinding(self) -> Any:
+        from ._inner import SessionIOBinding
+
+        return SessionIOBinding(self)
 
     def bind_cpu_input(self, name: str, arr_on_cpu: Any) -> None:
         """An array, read in place where it is contiguous."""
@@ -100,7 +102,7 @@ def _tensor_at(element_type, shape, address):
         raise ValueError("memory at an address needs its element type and shape")
     element = _types.element_of(element_type)
     if element.number == _types.STRING:
-        raise TypeError("strings cannot be bound by address")
+        raise RuntimeError("Only binding non-string Tensors is supported by address; bind_ortvalue_input takes strings")
     shape = list(shape)
     bits = int(np.prod(shape, dtype=np.int64)) * element.bits
     return _native.Value.tensor_at(element.number, shape, address, -(-bits // 8), None)

@@ -6,6 +6,7 @@ import os
 from typing import Any, Callable
 
 from ._devices import OrtCompileApiFlags
+from ._errors import Fail, error
 from ._options import GraphOptimizationLevel, SessionOptions
 from ._session import InferenceSession
 
@@ -45,7 +46,9 @@ class ModelCompiler:
                 raise ValueError("a model of bytes needs an output_model_path")
             output_model_path = os.path.splitext(os.fspath(self._model))[0] + "_ctx.onnx"
         if self._flags & OrtCompileApiFlags.ERROR_IF_OUTPUT_FILE_EXISTS and os.path.exists(output_model_path):
-            raise FileExistsError(f"{os.fspath(output_model_path)} exists already")
+            raise error(Fail, f"{os.fspath(output_model_path)} exists already")
+        if self._flags & OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED:
+            raise error(Fail, "Unable to compile any nodes: the CPU runs nodes without compiling them")
         options = self._options._copy()
         options.optimized_model_filepath = os.fspath(output_model_path)
         options.graph_optimization_level = self._level
@@ -72,7 +75,10 @@ class ModelCompiler:
         """Gives the bytes of the model to a function, piece by piece."""
         data = self.compile_to_bytes()
         for start in range(0, len(data), 1 << 16):
-            write_function(data[start : start + (1 << 16)])
+            try:
+                write_function(data[start : start + (1 << 16)])
+            except Exception as e:
+                raise error(Fail, f"the function that writes raised {type(e).__name__}: {e}") from e
 
     def set_ep_context_data_write_func(self, write_func: Callable) -> None:
         """Accepted; the CPU has no data of a compiling provider."""

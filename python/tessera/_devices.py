@@ -5,7 +5,17 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from ._errors import NotImplemented, error
+from ._errors import InvalidArgument, NotImplemented, error
+
+
+# The names of onnxruntime's providers. All are accepted; models run on the CPU.
+KNOWN_PROVIDERS = frozenset(
+    name + "ExecutionProvider"
+    for name in (
+        "ACL Azure CANN CPU CUDA CoreML Dml Dnnl Js MIGraphX Nnapi NvTensorRTRTX OpenVINO QNN Rknpu ROCM Tensorrt "
+        "VSINPU VitisAI WebGpu WebNN Xnnpack"
+    ).split()
+)
 
 
 class OrtDeviceVendorId(enum.IntEnum):
@@ -80,15 +90,23 @@ class OrtCompiledModelCompatibility(enum.IntEnum):
     EP_UNSUPPORTED = 3
 
 
+class OrtDeviceEpIncompatibilityReason(enum.IntFlag):
+    NONE = 0
+    DRIVER_INCOMPATIBLE = 1
+    DEVICE_INCOMPATIBLE = 2
+    MISSING_DEPENDENCY = 4
+    UNKNOWN = 0x80000000
+
+
 class ArenaExtendStrategy(enum.IntEnum):
     kNextPowerOfTwo = 0
     kSameAsRequested = 1
 
 
-def require_cpu(name: str) -> None:
-    """Refuses every device but the CPU."""
-    if str(name).lower() != "cpu":
-        raise RuntimeError(f"device {name!r} is not there, wanted 'cpu'")
+def require_cpu(device: Any) -> None:
+    """Refuses every device but the CPU, given by its name or as an OrtDevice."""
+    if device.device_type() != 0 if isinstance(device, OrtDevice) else str(device).lower() != "cpu":
+        raise RuntimeError(f"device {device!r} is not there, wanted 'cpu'")
 
 
 def not_there(what: str, instead: str) -> Exception:
@@ -96,16 +114,39 @@ def not_there(what: str, instead: str) -> Exception:
     return error(NotImplemented, f"{what}; {instead}")
 
 
+# Kinds of devices by name: number, and who makes them where that is certain.
+_KINDS = {
+    "cpu": (0, OrtDeviceVendorId.NONE),
+    "cuda": (1, OrtDeviceVendorId.NVIDIA),
+    "dml": (1, OrtDeviceVendorId.MICROSOFT),
+    "webgpu": (1, OrtDeviceVendorId.NONE),
+    "gpu": (1, OrtDeviceVendorId.NONE),
+    "fpga": (2, OrtDeviceVendorId.NONE),
+    "cann": (3, OrtDeviceVendorId.HUAWEI),
+    "npu": (3, OrtDeviceVendorId.NONE),
+}
+
+
+def kind_of_device(name: str) -> tuple[int, OrtDeviceVendorId]:
+    """The number of a kind of device and its vendor."""
+    if str(name).lower() not in _KINDS:
+        raise ValueError(f"Unsupported device type: {name}")
+    return _KINDS[str(name).lower()]
+
+
 class OrtDevice:
-    """Where memory is; there is only the CPU."""
+    """A description of where memory is. Any device can be described; there is memory on the CPU alone."""
 
     def __init__(self, device_type: Any = 0, mem_type: int = 0, device_id: int = 0, vendor_id: int = 0):
-        self._id = device_type.device_id() if isinstance(device_type, OrtDevice) else device_id
+        if isinstance(device_type, OrtDevice):
+            self.__dict__.update(vars(device_type))
+        else:
+            self._type, self._memory, self._id, self._vendor = int(device_type), mem_type, device_id, vendor_id
 
     @staticmethod
     def make(ort_device_name: str, device_id: int, vendor_id: int = -1) -> OrtDevice:
-        require_cpu(ort_device_name)
-        return OrtDevice(device_id=device_id)
+        number, vendor = kind_of_device(ort_device_name)
+        return OrtDevice(number, 0, device_id, vendor if vendor_id < 0 else vendor_id)
 
     def _get_c_device(self) -> OrtDevice:
         return self
@@ -150,22 +191,23 @@ class OrtDevice:
         return self._id
 
     def device_type(self) -> int:
-        return 0
+        return self._type
 
     def device_mem_type(self) -> int:
-        return 0
+        return self._memory
 
     def mem_type(self) -> int:
-        return 0
+        return self._memory
 
     def device_vendor_id(self) -> int:
-        return 0
+        return self._vendor
 
     def vendor_id(self) -> int:
-        return 0
+        return self._vendor
 
     def __repr__(self) -> str:
-        return f"OrtDevice(cpu, {self._id})"
+        name = ("cpu", "gpu", "fpga", "npu")[self._type] if self._type in range(4) else self._type
+        return f"OrtDevice({name}, {self._id})"
 
 
 class OrtMemoryInfo:
@@ -316,6 +358,22 @@ def get_ep_devices() -> list[OrtEpDevice]:
 def get_hardware_devices() -> list[OrtHardwareDevice]:
     """The CPU."""
     return [OrtHardwareDevice()]
+
+
+def get_hardware_device_ep_incompatibility_details(ep_name: str, device: OrtHardwareDevice) -> dict[str, Any]:
+    """Why a provider cannot use a device: nothing, for the CPU. Other providers are not there."""
+    if ep_name != "CPUExecutionProvider":
+        raise error(InvalidArgument, f"provider {ep_name!r} is not there, wanted 'CPUExecutionProvider'")
+    return {"reasons_bitmask": int(OrtDeviceEpIncompatibilityReason.NONE), "notes": None, "error_code": 0}
+
+
+def get_model_compatibility_for_ep_devices(devices: Any, compatibility_info: str) -> OrtCompiledModelCompatibility:
+    """Whether devices can run a compiled model; the CPU compiles none, so the question does not apply."""
+    if not isinstance(compatibility_info, str):
+        raise TypeError(f"compatibility_info is {type(compatibility_info).__name__}, wanted str")
+    if not devices:
+        raise RuntimeError("no devices were given, wanted some of get_ep_devices()")
+    return OrtCompiledModelCompatibility.EP_NOT_APPLICABLE
 
 
 def register_execution_provider_library(registration_name: str, library_path: str) -> None:

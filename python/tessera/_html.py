@@ -21,7 +21,7 @@ def table_html(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str
 
 def session_html(session) -> str:
     """Inputs, outputs, memory and the account of a session."""
-    if not session._sess.is_open():
+    if not session._handle.is_open():
         return f"<p>{html.escape(repr(session))}</p>"
     rows = [
         [what, a.name, type_text(a._type), ", ".join("?" if d is None else str(d) for d in a.shape)]

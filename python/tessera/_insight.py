@@ -95,9 +95,9 @@ class Profile(Table):
 def profile(session, feed, runs):
     best: list[tuple[str, str, float]] = []
     total = float("inf")
-    session._sess.run_timed(feed)  # what only the first run does is not shown
+    session._handle.run_timed(feed)  # what only the first run does is not shown
     for _ in range(max(1, runs)):
-        whole, *steps = parse(session._sess.run_timed(feed))
+        whole, *steps = parse(session._handle.run_timed(feed))
         total = min(total, whole["duration"] / 1e3)
         times = [(s["name"], s["op"], s["duration"] / 1e3) for s in steps]
         if len(times) != len(best):

@@ -62,8 +62,17 @@ def _as_type(name, value, wanted):
     return wanted(value)
 
 
+_global_threads: list[tuple[int, int]] = []  # the last is in force
+
+
+def set_global_thread_pool_sizes(intra_op_num_threads: int = 0, inter_op_num_threads: int = 0) -> None:
+    """How many threads the runs of all sessions use that are made afterwards; their options must have
+    use_per_session_threads = False."""
+    _global_threads.append((intra_op_num_threads, inter_op_num_threads))
+
+
 class SessionOptions(_Properties):
-    """How sessions are made. `enable_mem_reuse` and `use_per_session_threads` are kept and have no effect."""
+    """How sessions are made. `enable_mem_reuse` is kept and has no effect."""
 
     _defaults = {
         "enable_cpu_mem_arena": True,
@@ -212,7 +221,7 @@ class SessionOptions(_Properties):
         made = self._options.clone()
         made.set_graph_optimization(self.graph_optimization_level)
         made.set_execution_mode(self.execution_mode)
-        made.set_threads(self.intra_op_num_threads, self.inter_op_num_threads)
+        made.set_threads(*self._threads())
         made.set_memory(self.enable_cpu_mem_arena, self.enable_mem_pattern)
         made.set_logging(self.logid, self.log_severity_level, self.log_verbosity_level)
         made.set_deterministic(self.use_deterministic_compute)
@@ -224,6 +233,38 @@ class SessionOptions(_Properties):
             made.enable_profiling(self.profile_file_prefix)
         self._last = made
         return made
+
+    def _threads(self):
+        """How many threads runs use: the session's numbers, or those of the process where they were given."""
+        own = (self.intra_op_num_threads, self.inter_op_num_threads)
+        if _global_threads and self.use_per_session_threads:
+            raise RuntimeError(
+                "set_global_thread_pool_sizes() was called; sessions need use_per_session_threads = False"
+            )
+        return _global_threads[-1] if _global_threads else own
+
+    def _changed_by(self, text: str) -> SessionOptions:
+        """A copy with the options that a JSON object gives as "session_options"; RuntimeError where it is none."""
+        import json
+
+        try:
+            given = json.loads(text).get("session_options", {})
+            chosen = {k: type(self._defaults[k])(v) for k, v in given.items() if k in self._in_models}
+        except (ValueError, TypeError, AttributeError) as e:
+            raise RuntimeError(f"the model's ort_config cannot be used: {e}") from e
+        made = self._copy()
+        for name, value in chosen.items():
+            setattr(made, name, value)
+        return made
+
+    # The options that a model may give.
+    _in_models = (
+        "enable_profiling",
+        "execution_mode",
+        "graph_optimization_level",
+        "inter_op_num_threads",
+        "intra_op_num_threads",
+    )
 
     def _copy(self) -> SessionOptions:
         """The same options, to be changed; nothing is copied that is read in place."""

@@ -9,7 +9,8 @@ from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from . import _native, _types
 from ._binding import IOBinding
-from ._devices import CPU_MEMORY, OrtEpAssignedNode, OrtEpAssignedSubgraph, OrtEpDevice, OrtMemoryInfo
+from ._devices import CPU_MEMORY, KNOWN_PROVIDERS, OrtEpAssignedNode, OrtEpAssignedSubgraph, OrtEpDevice, OrtMemoryInfo
+from ._errors import Fail, error
 from ._options import RunOptions, SessionOptions
 from ._value import OrtValue, OrtValueVector
 
@@ -67,12 +68,11 @@ def check_and_normalize_provider_args(
 ) -> tuple[list[str], list[dict[str, str]]]:
     """Names and options of what was asked for and is there; the rest is warned about and left out."""
     chosen: dict[str, dict[str, str]] = {}
-    for i, entry in enumerate(providers or ()):
-        name, options = (entry, {}) if isinstance(entry, str) else entry
-        if provider_options:
-            options = provider_options[i]
-        if name in available_provider_names:
-            chosen.setdefault(name, {str(k): str(v) for k, v in options.items()})
+    for name, options in _provider_pairs(providers, provider_options):
+        if name in chosen:
+            warnings.warn(f"Duplicate provider '{name}' encountered, ignoring.", stacklevel=5)
+        elif name in available_provider_names:
+            chosen[name] = {str(k): str(v) for k, v in options.items()}
         else:
             warnings.warn(
                 f"Specified provider '{name}' is not in available provider names. "
@@ -82,15 +82,42 @@ def check_and_normalize_provider_args(
     return list(chosen), list(chosen.values())
 
 
+def _provider_pairs(providers, provider_options):
+    """Each provider that was asked for, with its options; ValueError where that cannot be read."""
+    if providers is None:
+        return []
+    if not isinstance(providers, Sequence) or isinstance(providers, str):
+        raise ValueError(f"providers is {type(providers).__name__}, wanted a sequence")
+    pairs = [(entry, {}) if isinstance(entry, str) else entry for entry in providers]
+    for pair in pairs:
+        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) and isinstance(pair[1], dict)):
+            raise ValueError(f"a provider is {pair!r}, wanted a name, or a tuple of a name and a dict")
+    if provider_options is None:
+        return pairs
+    if not isinstance(provider_options, Sequence) or not all(isinstance(o, dict) for o in provider_options):
+        raise ValueError("provider_options is no sequence of dicts")
+    if len(provider_options) != len(pairs):
+        raise ValueError(f"{len(provider_options)} provider_options were given for {len(pairs)} providers")
+    if any(options for _, options in pairs):
+        raise ValueError("options were given both in providers and in provider_options")
+    return [(name, options) for (name, _), options in zip(pairs, provider_options)]
+
+
 class Session:
     """What all kinds of sessions have. InferenceSession is the one to make."""
 
-    _sess: Any = None
+    _handle: Any = None  # the session of the library
     _nan_guard = False
     _sess_options: SessionOptions
     _inputs_meta: list[NodeArg]
     _outputs_meta: list[NodeArg]
     _overridable: list[NodeArg]
+
+    @property
+    def _sess(self) -> Any:
+        from ._inner import InnerSession
+
+        return InnerSession(self)
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs that a run takes, in the model's order."""
@@ -106,7 +133,7 @@ class Session:
 
     def get_modelmeta(self) -> ModelMetadata:
         """Producer, names, version, and the custom metadata of the model."""
-        return ModelMetadata(self._sess.metadata())
+        return ModelMetadata(self._handle.metadata())
 
     def get_providers(self) -> list[str]:
         return list(self._providers)
@@ -119,7 +146,13 @@ class Session:
         providers: Iterable[str | tuple[str, dict]] | None = None,
         provider_options: Sequence[dict] | None = None,
     ) -> None:
-        """Accepted; everything runs on the CPU."""
+        """Accepted where onnxruntime knows the names; everything runs on the CPU."""
+        for name, _ in _provider_pairs(providers, provider_options):
+            if name not in KNOWN_PROVIDERS:
+                raise RuntimeError(f"Unknown Provider Type: {name}")
+        self._choose_providers(providers, provider_options)
+
+    def _choose_providers(self, providers, provider_options):
         names, options = check_and_normalize_provider_args(providers, provider_options, _native.providers())
         self._provider_options = dict(zip(names, options))
         self._provider_options.setdefault(CPU, {})
@@ -159,7 +192,7 @@ class Session:
         """
         if type(input_feed) is not dict:
             input_feed = self._feed(input_feed)
-        results = self._sess.run(output_names, input_feed, run_options and run_options._options, timeout or 0.0)
+        results = self._handle.run(output_names, input_feed, run_options and run_options._options, timeout or 0.0)
         if nan_guard or self._nan_guard:
             from ._insight import guard
 
@@ -185,7 +218,7 @@ class Session:
     ) -> list[OrtValue]:
         """As run, with values instead of arrays."""
         feed, options = self._feed(input_dict_ort_values), run_options and run_options._options
-        return [OrtValue(v) for v in self._sess.run_to_values(output_names, feed, options, timeout or 0.0)]
+        return [OrtValue(v) for v in self._handle.run_to_values(output_names, feed, options, timeout or 0.0)]
 
     def run_with_ortvaluevector(
         self,
@@ -268,7 +301,7 @@ class Session:
         self, iobinding: IOBinding, run_options: RunOptions | None = None, *, timeout: float | None = None
     ) -> None:
         """Runs with what is bound."""
-        self._sess.run_binding(iobinding._binding, run_options and run_options._options, timeout or 0.0)
+        self._handle.run_binding(iobinding._binding, run_options and run_options._options, timeout or 0.0)
 
     def create_ortvalue_from_shape_and_type(
         self, shape: Sequence[int], element_type: Any, device_type: str, device_id: int = 0, vendor_id: int = -1
@@ -277,10 +310,10 @@ class Session:
 
     def end_profiling(self) -> str:
         """Writes the profile that SessionOptions.enable_profiling asked for; the name of its file."""
-        return self._sess.end_profiling()
+        return self._handle.end_profiling()
 
     def get_profiling_start_time_ns(self) -> int:
-        return self._sess.profiling_start()
+        return self._handle.profiling_start()
 
     def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
         return [OrtMemoryInfo(*CPU_MEMORY) for _ in self._inputs_meta]
@@ -292,8 +325,11 @@ class Session:
         return [OrtEpDevice() for _ in self._inputs_meta]
 
     def get_provider_graph_assignment_info(self) -> list[OrtEpAssignedSubgraph]:
-        """The nodes that the CPU runs: all."""
-        return [OrtEpAssignedSubgraph([OrtEpAssignedNode(n["name"], n["domain"], n["op"]) for n in self.nodes()])]
+        """The nodes that the CPU runs: all, each by itself. The options must ask for it when the session is made."""
+        entry = "session.record_ep_graph_assignment_info"
+        if self._sess_options._options.get_config(entry) != "1":
+            raise error(Fail, f"Session configuration entry '{entry}' must be set to \"1\" to retrieve this")
+        return [OrtEpAssignedSubgraph([OrtEpAssignedNode(n["name"], n["domain"], n["op"])]) for n in self.nodes()]
 
     def get_tuning_results(self) -> list[dict]:
         """Nothing is tuned."""
@@ -313,15 +349,15 @@ class Session:
         "domain", and the names of "inputs" and "outputs"."""
         from ._insight import parse
 
-        return parse(self._sess.nodes())
+        return parse(self._handle.nodes())
 
     def memory(self) -> dict[str, int]:
         """Bytes, by name: weights, mapped, copied, packed, planned_peak, slab, idle."""
-        return self._sess.memory()
+        return self._handle.memory()
 
     def explain(self) -> str:
         """What was loaded and how it runs: text of several lines, for people."""
-        return self._sess.explain()
+        return self._handle.explain()
 
     def profile(self, input_feed: Mapping[str, Any] | Sequence[Any], runs: int = 5) -> Any:
         """Where the time goes: a table of the nodes, each with the shortest of its times. Its by_op() adds them up."""
@@ -392,17 +428,26 @@ class InferenceSession(Session):
         self._model_path: str | None = None
         self._model_bytes: bytes | None = None
         self._disabled = kwargs.get("disabled_optimizers") or ()
-        self.set_providers(providers, provider_options)
+        self._choose_providers(providers, provider_options)
         if isinstance(path_or_bytes, (str, os.PathLike)):
             self._model_path = os.fspath(path_or_bytes)
         elif isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
             self._model_bytes = bytes(path_or_bytes)
         else:
             raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
+        if os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") == "1":
+            self._sess_options = self._options_from_model()
         options = self._sess_options._finished()
         self._kept = list(self._sess_options._kept)
-        self._sess = self._open(options)
+        self._handle = self._open(options)
         self._describe()
+
+    def _options_from_model(self):
+        """The options, changed by what the model's metadata says under "ort_config"."""
+        from ._protobuf import model_metadata
+
+        text = model_metadata(self._model_path if self._model_bytes is None else self._model_bytes).get("ort_config")
+        return self._sess_options if text is None else self._sess_options._changed_by(text)
 
     def _open(self, options):
         if self._disabled:
@@ -413,14 +458,14 @@ class InferenceSession(Session):
         return _native.Session.open_bytes(self._model_bytes, options)
 
     def _describe(self):
-        self._inputs_meta = [NodeArg(*a) for a in self._sess.inputs()]
-        self._outputs_meta = [NodeArg(*a) for a in self._sess.outputs()]
-        self._overridable = [NodeArg(*a) for a in self._sess.overridable_initializers()]
+        self._inputs_meta = [NodeArg(*a) for a in self._handle.inputs()]
+        self._outputs_meta = [NodeArg(*a) for a in self._handle.outputs()]
+        self._overridable = [NodeArg(*a) for a in self._handle.overridable_initializers()]
         self._types = {a.name: a._type for a in self._inputs_meta + self._overridable}
 
     def close(self) -> None:
         """Gives back the model's memory. Arrays that runs gave stay; another run is an error."""
-        self._sess.close()
+        self._handle.close()
 
     def __enter__(self) -> InferenceSession:
         return self
@@ -436,15 +481,15 @@ class InferenceSession(Session):
     def __setstate__(self, state):
         self.__dict__.update(state)
         self._kept = list(self._sess_options._kept)
-        self._sess = self._open(self._sess_options._finished())
+        self._handle = self._open(self._sess_options._finished())
         self._describe()
 
     # Made again from the model.
-    _derived = ("_sess", "_kept", "_inputs_meta", "_outputs_meta", "_overridable", "_types", "_tapped")
+    _derived = ("_handle", "_kept", "_inputs_meta", "_outputs_meta", "_overridable", "_types", "_tapped")
 
     def __repr__(self) -> str:
         source = self._model_path or f"{len(self._model_bytes or b'')} bytes"
-        state = "" if self._sess.is_open() else ", closed"
+        state = "" if self._handle.is_open() else ", closed"
         return f"InferenceSession({source!r}{state})"
 
     def _repr_html_(self) -> str:

@@ -91,10 +91,10 @@ class SparseTensor:
         return self
 
     def values(self) -> np.ndarray:
-        return self._values
+        return _read_only(self._values)
 
-    def dense_shape(self) -> np.ndarray:
-        return self._shape
+    def dense_shape(self) -> list[int]:
+        return self._shape.tolist()
 
     def data_type(self) -> str:
         return f"sparse_tensor({element_of(self._values.dtype).name})"
@@ -119,7 +119,7 @@ class SparseTensor:
     def _parts(self, wanted):
         if self._format != wanted:
             raise ValueError(f"the tensor is {self._format.name}, wanted {wanted.name}")
-        return self._indices
+        return tuple(_read_only(part) for part in self._indices)
 
     def to_dense(self) -> np.ndarray:
         """All elements, zeros included."""
@@ -138,7 +138,13 @@ class SparseTensor:
         return out
 
     def to_cuda(self, ort_device: Any) -> SparseTensor:
-        raise not_there("there is no CUDA", "the tensor can be used where it is")
+        raise RuntimeError("there is no CUDA; the tensor can be used where it is")
+
+
+def _read_only(array):
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 class SparseCooView:

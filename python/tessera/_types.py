@@ -164,7 +164,7 @@ def tensor_from_array(array, element=None):
     if element is None:
         element = element_of_dtype(dtype)
     if element is None:
-        if dtype.kind in "OUST":
+        if dtype.kind in "OUST" or (dtype.kind == "V" and dtype.names is None and dtype.subdtype is None):
             _count_copy(array)
             return _native.Value.string_tensor(array.shape, [_text(s) for s in array.reshape(-1).tolist()])
         if not dtype.isnative:
@@ -298,6 +298,10 @@ def value_from_dlpack(data, is_bool=False):
 
 def _map(data, type_):
     key, item = BY_NUMBER[type_[1]], type_[2]
+    wanted, c_type = (str, "std::string") if key.number == STRING else ((int, np.integer), "int64_t")
+    for k in data:
+        if not isinstance(k, wanted):
+            raise RuntimeError(f"Unexpected key type  {type(k)}, it cannot be linked to C type {c_type}")
     keys = from_python(list(data.keys()), ("tensor", key.number, []))
     values = from_python(list(data.values()), item)
     return _native.Value.container(MAP, [keys, values])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any, Sequence
 
 import numpy as np
@@ -204,6 +205,26 @@ class _Capsule:
 
     def __dlpack_device__(self):
         return (1, 0)
+
+
+class _DlpackTensor(ctypes.Structure):
+    """The beginning of what a DLPack capsule holds."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device", ctypes.c_int32 * 2),
+        ("rank", ctypes.c_int32),
+        ("kind", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+    ]
+
+
+def is_dlpack_uint8_tensor(capsule: Any) -> bool:
+    """Whether a DLPack capsule is of a tensor of uint8. The capsule stays as it is."""
+    address = ctypes.pythonapi.PyCapsule_GetPointer
+    address.restype, address.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    tensor = _DlpackTensor.from_address(address(capsule, b"dltensor"))
+    return (tensor.kind, tensor.bits) == (1, 8)
 
 
 def _plain(array):

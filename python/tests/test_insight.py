@@ -51,8 +51,13 @@ def test_profile(session):
 def test_nodes(session):
     nodes = session.nodes()
     assert nodes[-1]["op"] == "Exp" and nodes[-1]["outputs"] == ["y"]
-    info = session.get_provider_graph_assignment_info()[0]
-    assert info.ep_name == "CPUExecutionProvider" and [n.op_type for n in info.get_nodes()] == [n["op"] for n in nodes]
+    with pytest.raises(tessera.Fail, match="record_ep_graph_assignment_info"):
+        session.get_provider_graph_assignment_info()
+    options = tessera.SessionOptions()
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    infos = tessera.InferenceSession(session._model_bytes, options).get_provider_graph_assignment_info()
+    assert {info.ep_name for info in infos} == {"CPUExecutionProvider"}
+    assert [[n.op_type for n in info.get_nodes()] for info in infos] == [[n["op"]] for n in nodes]
 
 
 def test_explain_and_memory(session):

@@ -208,7 +208,7 @@ def test_compiler(tmp_path):
     for source in (tmp_path / "model_ctx.onnx", compiler.compile_to_bytes(), b"".join(pieces)):
         np.testing.assert_array_equal(tessera.InferenceSession(source)(x, x), 2)
     flags = tessera.OrtCompileApiFlags.ERROR_IF_OUTPUT_FILE_EXISTS
-    with pytest.raises(FileExistsError):
+    with pytest.raises(tessera.Fail, match="exists already"):
         tessera.ModelCompiler(tessera.SessionOptions(), path, flags=flags).compile_to_file()
     with pytest.raises(ValueError):
         tessera.ModelCompiler(tessera.SessionOptions(), tmp_path / "nothing.onnx")
@@ -223,8 +223,6 @@ def test_devices():
     assert [i.name for i in session.get_input_memory_infos()] == ["Cpu", "Cpu"]
     with pytest.raises(tessera.NotImplemented):
         tessera.register_execution_provider_library("name", "path")
-    with pytest.raises(RuntimeError):
-        tessera.OrtDevice.make("cuda", 0)
     assert importlib.metadata.version("onnxruntime")
 
 

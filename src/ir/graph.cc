@@ -53,13 +53,28 @@ ValueId GraphBuilder::use(std::string_view name) {
   return id;
 }
 
+namespace {
+
+Fact fact_of(const Weight& weight) {
+  return Fact::tensor(weight.dtype, std::vector<Dim>(weight.shape.dims().begin(), weight.shape.dims().end()));
+}
+
+// Of an input with a default. What a run gives may be as large as the model declares, not only as the default is.
+Fact overridable(const Fact& declared, const Fact& initial) {
+  Fact out = merge(declared, initial);
+  if (declared.shape) out.shape = declared.shape;
+  return out;
+}
+
+}  // namespace
+
 Status GraphBuilder::input(std::string_view name, Fact fact, std::string unknown) {
   const ValueId id = use(name);
   ValueInfo& v = graph_->values_[id];
   if (v.is_input || v.source == Source::node) return invalid_graph("graph input {} is defined twice", quote(name));
   if (v.source == Source::undefined) v.source = Source::input;
   v.is_input = true;
-  v.fact = merge(fact, v.fact);
+  v.fact = v.source == Source::initializer ? overridable(fact, v.fact) : merge(fact, v.fact);
   v.unknown = std::move(unknown);
   graph_->inputs_.push_back(id);
   return {};
@@ -90,11 +105,10 @@ Status GraphBuilder::initializer(std::string_view name, Weight weight) {
     return invalid_graph("initializer {} is defined twice", quote(name));
   v.source = Source::initializer;
   v.weight = static_cast<uint32_t>(graph_->weights_.size());
-  std::vector<Dim> dims(weight.shape.dims().begin(), weight.shape.dims().end());
-  const Fact fact = Fact::tensor(weight.dtype, std::move(dims));
+  const Fact fact = fact_of(weight);
   if (!compatible(fact, v.fact))
     return invalid_graph("initializer {} is {} but is declared as {}", quote(name), fact.str(), v.fact.str());
-  v.fact = v.is_input ? merge(v.fact, fact) : fact;
+  v.fact = v.is_input ? overridable(v.fact, fact) : fact;
   graph_->weights_.push_back(std::move(weight));
   return {};
 }
@@ -128,7 +142,10 @@ void GraphBuilder::describe(std::string_view name, std::string_view doc, std::st
 void GraphBuilder::fix_initializers() {
   std::erase_if(graph_->inputs_, [&](ValueId id) { return graph_->values_[id].source == Source::initializer; });
   for (ValueInfo& v : graph_->values_)
-    if (v.source == Source::initializer) v.is_input = false;
+    if (v.source == Source::initializer && v.is_input) {
+      v.is_input = false;
+      v.fact = fact_of(graph_->weights_[v.weight]);
+    }
 }
 
 Status GraphBuilder::bind_scopes(Graph& graph) { return bind(graph, {}); }

@@ -11,7 +11,14 @@ from onnx.checker import check_model  # noqa: F401  programs import it from here
 from .._errors import NotImplemented, error
 from .._options import SessionOptions
 from .._session import InferenceSession
-from .backend_rep import OnnxRuntimeBackendRep, TesseraBackendRep  # noqa: F401
+from .backend_rep import OnnxRuntimeBackendRep, TesseraBackendRep, set_permitted  # noqa: F401
+
+# Options that name no file: arguments of the backend may come from others than the program.
+_SESSION_OPTIONS = frozenset(SessionOptions._defaults) - {
+    "enable_profiling",
+    "optimized_model_filepath",
+    "profile_file_prefix",
+}
 
 
 class TesseraBackend(Backend):
@@ -55,15 +62,13 @@ class TesseraBackend(Backend):
         if not isinstance(model, (str, bytes)):
             raise TypeError(f"Unexpected type {type(model)}")
         options = SessionOptions()
-        for name, value in kwargs.items():
-            if name in options._defaults:
-                setattr(options, name, value)
+        set_permitted(options, kwargs, _SESSION_OPTIONS)
         return TesseraBackendRep(InferenceSession(model, options))
 
     @classmethod
     def run_model(cls, model: Any, inputs: Any, device: str | None = None, **kwargs: Any) -> Any:
         """Loads a model and runs it once."""
-        return cls.prepare(model, device, **kwargs).run(inputs)
+        return cls.prepare(model, device, **kwargs).run(inputs, **kwargs)
 
     @classmethod
     def run_node(cls, node: Any, inputs: Any, device: str | None = None, outputs_info: Any = None, **kwargs: Any):

@@ -2,7 +2,7 @@
 
 from .._adapter import AdapterFormat  # noqa: F401
 from .._compiler import ModelCompiler  # noqa: F401
-from .._devices import OrtDevice, OrtDeviceVendorId, require_cpu  # noqa: F401
+from .._devices import OrtDevice, OrtDeviceVendorId, kind_of_device  # noqa: F401
 from .._session import (  # noqa: F401
     InferenceSession,
     IOBinding,
@@ -15,9 +15,8 @@ from .._value import OrtValue, copy_tensors  # noqa: F401
 
 def get_ort_device_type(device_type: str) -> int:
     """The number of a kind of device."""
-    require_cpu(device_type)
-    return OrtDevice.cpu()
+    return kind_of_device(device_type)[0]
 
 
 def get_vendor_id_for_device_type(device_type: str) -> OrtDeviceVendorId:
-    return OrtDeviceVendorId.NONE
+    return kind_of_device(device_type)[1]
