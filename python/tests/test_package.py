@@ -7,10 +7,8 @@ import pathlib
 import pickle
 import subprocess
 import sys
-import time
 
 import numpy as np
-import onnxruntime
 import pytest
 import tessera
 from models import add, model, one_node, tensor
@@ -105,51 +103,6 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     folder = str(pathlib.Path(__file__).parent)
     grown = int(subprocess.run([sys.executable, "-c", program, folder], capture_output=True, text=True).stdout)
     assert grown < 64 << 10, f"{grown} KiB more for an input of {256 << 10} KiB"
-
-
-def test_call_overhead():
-    """A run of a tiny model costs at most half of what it costs with onnxruntime, in the same process."""
-
-    def made(runtime):
-        options = runtime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        session = runtime.InferenceSession(add(), options, providers=["CPUExecutionProvider"])
-        x = np.ones((1, 2), np.float32)
-        feed = {"x": x, "y": x}
-        return lambda: session.run(None, feed)
-
-    def spent(call, times=1000):
-        start = time.thread_time_ns()
-        for _ in range(times):
-            call()
-        return (time.thread_time_ns() - start) / times
-
-    ours, theirs = made(tessera), made(onnxruntime)
-    best = [min(pair) for pair in zip(*((spent(ours), spent(theirs)) for _ in range(15)))]
-    print(f"{best[0]:.0f} ns, onnxruntime {best[1]:.0f} ns")
-    assert best[0] <= best[1] / 2
-
-
-IMPORT = """
-import time, numpy, sys
-start = time.process_time()
-import {}
-print(time.process_time() - start)
-"""
-
-
-def test_import_cost():
-    """What the import adds to numpy's is at most half of what onnxruntime's adds."""
-
-    def spent(name):
-        code = IMPORT.format(name)
-        return min(
-            float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout) for _ in range(3)
-        )
-
-    ours, theirs = spent("tessera"), spent("onnxruntime")
-    print(f"{ours * 1e3:.0f} ms, onnxruntime {theirs * 1e3:.0f} ms")
-    assert ours <= theirs / 2
 
 
 def test_needs_numpy_alone():
