@@ -70,7 +70,7 @@ uint64_t Fields::fixed(size_t width) {
   uint64_t bits = 0;
   if (type_ == (width == 4 ? kFixed32 : kFixed64)) {
     const std::string_view field = take(width);
-    std::memcpy(&bits, field.data(), field.size());
+    if (!field.empty()) std::memcpy(&bits, field.data(), field.size());
   } else {
     skip();
   }

@@ -64,10 +64,10 @@ Status compose_matmul_activation(Composer& c) {
   static constexpr std::string_view kNames[] = {"Relu",      "Tanh",       "Sigmoid",  "Softplus",        "Softsign",
                                                 "LeakyRelu", "Elu",        "Selu",     "ThresholdedRelu", "HardSigmoid",
                                                 "Softmax",   "LogSoftmax", "HardSwish"};
-  int kind = -1;
+  if (!c.attrs().has("activation")) return c.attrs().refuse("activation", "the name of an activation");
+  int kind = 0;
   c.attrs().get_choice("activation", kind, kNames);
   TRY(c.attrs().done());
-  if (kind < 0) return c.attrs().refuse("activation", "the name of an activation");
   std::vector<Attribute> attributes;
   for (const char* name : {"alpha", "beta", "gamma"}) {
     const std::string given = std::string("activation_") + name;
