@@ -17,11 +17,10 @@
 #include "random_check.h"
 #include "session/session.h"
 
-extern "C" const char* __asan_default_options();
-extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1:detect_leaks=1"; }
-
 // GCC 12's LeakSanitizer itself ends with a bad access after this program's many models. Other tests look for leaks.
-extern "C" __attribute__((visibility("default"))) const char* __asan_default_options() { return "detect_leaks=0"; }
+extern "C" __attribute__((visibility("default"))) const char* __asan_default_options() {
+  return "allocator_may_return_null=1:detect_leaks=0";
+}
 
 namespace tessera::testing {
 namespace {
